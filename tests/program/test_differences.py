@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -12,6 +15,8 @@ from eindiff.core.nodes import Add, topological
 from eindiff.planning.differences import difference
 from eindiff.planning.factoring import factor
 from eindiff.program.interpreter import evaluate
+
+mpmath.mp.dps = 80
 
 X, h, y = ed.matrix("X", 5, 2), ed.vector("h", 2), ed.vector("y", 5)
 W, s = ed.matrix("W", 5, 5), ed.scalar("s")
@@ -88,3 +93,35 @@ def test_hessians_of_potentials_of_points_far_from_each_other() -> None:
         expected[j, :, k, :] -= block
     for found in (ed.compile(hessian)(P=points), ed.evaluate(hessian, {"P": points})):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def evidence(sum_: Callable, exp: Callable, solve: Callable, points: Any, h: Any) -> Any:
+    """Of a Gaussian process, whose points are scaled before they are subtracted, but for the determinant."""
+    scaled = points * exp(h)
+    kernel = exp(-sum_((scaled[:, None, :] - scaled[None, :, :]) ** 2, 2) / 2) + np.eye(5, dtype=int)
+    return solve(kernel)
+
+
+def test_derivatives_by_scales_of_clusters_far_from_each_other() -> None:
+    """Products with the points themselves, or with what they are apart from any one of them, are large in both."""
+    far = np.array([0.1, 1e4, 1e4, 1e4, -1e4])[:, None] + np.random.default_rng(5).normal(size=(5, 2))
+    b, at, step = np.arange(1.0, 6), np.array([0.25, -0.5]), mpmath.mpf(10) ** -20
+    exact, sources = np.vectorize(mpmath.mpf)(far), mpmath.matrix(b.tolist())
+
+    def long(*by: int) -> Any:
+        powers = np.vectorize(mpmath.exp)
+        return evidence(
+            np.sum, powers, lambda k: (sources.T * mpmath.lu_solve(mpmath.matrix(k.tolist()), sources))[0],
+            exact, np.array([mpmath.mpf(x) + k * step for x, k in zip(at, by, strict=True)]),
+        )  # fmt: skip
+
+    slope = [(long(*row) - long(*-row)) / (2 * step) for row in np.eye(2, dtype=int)]
+    bend = [[(long(*r + q) - long(*r - q) - long(*q - r) + long(*-r - q)) / (4 * step**2) for q in np.eye(2, dtype=int)]
+            for r in np.eye(2, dtype=int)]  # fmt: skip
+    f = evidence(ed.sum, ed.exp, lambda k: y @ ed.solve(k, y), X, h)
+    derivatives = [ed.gradient(f, h), ed.hessian(f, h), ed.hessian_diagonal(f, h)]
+    expected = [np.array(x, float) for x in (slope, bend, np.diagonal(bend))]
+    given = {"X": far, "h": at, "y": b}
+    for found in (ed.compile(derivatives)(**given), ed.evaluate(derivatives, given)):
+        for value, right in zip(found, expected, strict=True):
+            np.testing.assert_allclose(value, right, rtol=1e-10, atol=1e-10 * np.abs(right).max())

@@ -65,6 +65,22 @@ def test_hessians_of_residuals_of_ridges(name: str, power: float) -> None:
                 np.testing.assert_allclose(gradient, exact, rtol=0, atol=1e-6 * np.abs(exact).max())
 
 
+def test_hessians_of_weighted_residuals_of_fits() -> None:
+    """`(D P - D) (P - I)` for a fit P: an error of P cancels, to first order, where `D - D P` has all of it."""
+    U, rng = ed.matrix("U", 6, 3), np.random.default_rng(3)
+    y, p = ed.vector("y", 6), ed.vector("p", 6)
+    f = ed.sum(p * (y - U @ ed.solve(U.T @ (p[:, None] * U), U.T @ (p * y))) ** 2)
+    bases = [np.linalg.qr(rng.normal(size=shape))[0] for shape in ((6, 3), (3, 3))]
+    values = {"U": bases[0] @ np.diag([1, 1e-2, 1e-5]) @ bases[1], "p": rng.uniform(0.5, 2, 6)}
+    left, weights = mpmath.matrix(values["U"].tolist()), mpmath.diag(values["p"].tolist())
+    with mpmath.workdps(50):
+        rest = weights * left * mpmath.inverse(left.T * weights * left) * left.T * weights
+        expected = np.array((2 * (weights - rest)).tolist(), float)
+    hessian = ed.hessian(f, y)
+    for found in (ed.evaluate(hessian, values), ed.compile(hessian)(**values)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
 def test_gradients_of_small_residuals_are_those_of_the_interpreter_too() -> None:
     gradient = ed.gradient(ed.sum((x - A @ x) ** 2), x)
     expected = 2 * E.T @ (E @ VALUES["x"])

@@ -195,9 +195,9 @@ def test_sums_around_others_have_all_else_once() -> None:
 
 def test_means_are_not_compared_with_weights_that_they_are_not_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum is 0 in total by the weights of its mean only: long sums were multiplied out with it, term by term."""
-    multiplied, multiply = [], deviations._multiplied_out
+    multiplied, multiply = [], deviations.terms_of
     monkeypatch.setattr(
-        deviations, "_multiplied_out", lambda *args, **named: multiplied.append(args) or multiply(*args, **named)
+        deviations, "terms_of", lambda *args, **named: multiplied.append(args) or multiply(*args, **named)
     )
     y, z = ed.vector("y", 4), ed.matrix("Z", 4, 5)
     own = weights = ed.softmax(ed.vector("w", 4))

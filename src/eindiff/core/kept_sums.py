@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from eindiff.core.coefficients import Number, content, number, plus, ratio, times
 from eindiff.core.einsums import Factor, einsum, intern_einsum, parts, product, scale, transpose
 from eindiff.core.labels import Labels
+from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, is_kept
+from eindiff.core.sizes import Size
 
 Terms = dict[Expr, Number]  # without their coefficients, and these
 SWAP = (1, 0)
@@ -103,6 +105,16 @@ def _bare(node: Expr, axes: Labels) -> list[tuple[Expr, Number]]:
     return sorted(found, key=lambda pair: pair[0].digest)
 
 
+def hollow(size: Size) -> Expr:
+    """A matrix of ones with zeros on its diagonal, as one operand."""
+    ones, eye = (einsum(c, [], axes, {0: size, 1: size}) for c, axes in ((1, (0, 1)), (-1, (0, 0))))
+    return intern_einsum(1, (Add.make([ones, eye]),), ((0, 1),), (0, 1), (size, size), ((SWAP, 1),), False)
+
+
+def is_hollow(node: Expr) -> bool:
+    return is_kept(node) and node.ndim == 2 and node is hollow(node.shape[0])
+
+
 def regrouped(terms: Terms) -> Terms:
     """The terms of a sum, those that make up a multiple of a kept sum as one: where `A'(I - A)` is subtracted from
     `I - A`, both are multiples of one matrix, and so the difference is `(I - A)'(I - A)`."""
@@ -119,7 +131,8 @@ def _kept_in(terms: Terms) -> list[Expr]:
     for term in terms:
         if isinstance(term, Einsum):
             inner = [y for x in term.operands if isinstance(x, Einsum) for y in x.operands]
-            found.update({x: None for x in (*term.operands, *inner) if is_kept(x) and x.ndim == term.ndim})
+            kept = [x for x in (*term.operands, *inner) if is_kept(x) and x.ndim == term.ndim]
+            found.update({x: None for x in kept if not is_hollow(x)})
     return list(found)
 
 
@@ -206,13 +219,13 @@ def _joined(terms: Terms, kept: Expr) -> Terms:
 
 def _lefts(term: Expr, coefficient: Number, kept: Expr, side: int) -> list[tuple[int, bool, Expr]]:
     """What a kept matrix is multiplied with in a term, for the axis of it that is one of the result."""
-    own, factors, output, sizes = parts(term)
-    if len(factors) == 1 and is_contraction(node := factors[0][0]) and not is_kept(node):
-        names = dict(zip(factors[0][1], node.output, strict=True))  # the term may be its transpose
-        if not names.keys() >= {*output}:
-            return []
-        factors, output = node.factors, tuple([names[x] for x in output])
-        sizes = dict(enumerate(node.sizes))
+    own, whole, output, sizes = parts(term)
+    factors: list[Factor] = []
+    for x, labels in whole:
+        if is_contraction(x) and not is_kept(x):
+            factors += opened(x, labels, fresh_in(sizes))
+        else:
+            factors.append((x, labels))
     places = [k for k, (x, labels) in enumerate(factors) if x is kept and output[side] in labels]
     if len(places) != 1 or len(set(output)) < len(output):
         return []

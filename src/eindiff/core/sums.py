@@ -168,7 +168,26 @@ def _group(collected: dict[Expr, Number]) -> dict[Expr, Number]:
                 weighted = {product(1, factors, output_labels, sizes): coefficient} if coefficient else {}
         for term, coefficient in weighted.items():  # what is factored may be a term of another pattern
             result[term] = plus(result.get(term, 0), coefficient)
-    return {term: coefficient for term, coefficient in result.items() if coefficient != 0}
+    return _as_difference({term: coefficient for term, coefficient in result.items() if coefficient != 0})
+
+
+def _as_difference(terms: dict[Expr, Number]) -> dict[Expr, Number]:
+    """`s_k x_ik - s_k x_jk = s_k (x_ik - x_jk)`: the entries of one array are subtracted before they are multiplied, so
+    that derivatives by the factor have differences, and no large numbers that cancel."""
+    if len(terms) != 2 or reduce(plus, terms.values()) or not all(len(parts(x)[1]) > 1 for x in terms):
+        return terms
+    (_, ours, _, _), (_, theirs, _, _) = map(parts, terms)
+    first, second = ([x for x in one if x not in other] for one, other in ((ours, theirs), (theirs, ours)))
+    if [len(first), len(second)] != [1, 1] or first[0][0] is not second[0][0] or any(map(_has_delta, terms)):
+        return terms
+    if (whole := factored(terms, inline=False)) is None:
+        return terms
+    coefficient, factors, output, sizes = parts(whole)
+    return {product(1, factors, output, sizes): coefficient}
+
+
+def _has_delta(term: Expr) -> bool:
+    return isinstance(term, Einsum) and term.has_delta
 
 
 def _under_pattern(terms: dict[Expr, Number], output: Labels, bound: Collection[int]) -> Expr:

@@ -34,7 +34,7 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
         yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
     yield _with_vectors_multiplied(outputs, evaluate)
     for node in nodes:
-        if node.ndim <= 2:
+        if node.ndim <= 2 and not is_kept(node):
             yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
 
 

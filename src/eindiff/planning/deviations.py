@@ -206,7 +206,7 @@ def _without_numbers(node: Einsum) -> Expr:
     total, size = node.operands[at], node.sizes[0]
     weights = [factor for k, factor in enumerate(zip(node.operands, node.labels, strict=True)) if k != at]
     [whole] = flatten([construct.einsum(1, weights, (), {0: size})])
-    pieces = [piece for term in total.children for piece in _multiplied_out(term, deep=False)]
+    pieces = [piece for term in total.children for piece in terms_of(term, deep=False)]
     numbers = [x.coefficient for x in pieces if construct.is_number(x)]
     if not numbers or not construct.is_number(count := _nonempty(whole, size)):
         return node
@@ -306,7 +306,7 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
     for term in node.terms:
         whole = construct.einsum(1, [(term, order), *beside], left, sizes)
         if _same_along(term, axis):
-            pieces += _multiplied_out(whole, deep=False)
+            pieces += terms_of(whole, deep=False)
         else:
             found = plus_terms(found, flat_terms(whole, node.shape[axis]))
         if found and not means:
@@ -354,7 +354,7 @@ def plus_terms(terms: Terms, more: Sequence[tuple[Expr, Number]]) -> Terms:
 def flat_terms(whole: Expr, size: Size) -> list[tuple[Expr, Number]]:
     """The terms of an expression when all is multiplied out, and their coefficients."""
     [flat] = flatten([whole])
-    return [_bare(_nonempty(piece, size)) for piece in _multiplied_out(flat, deep=True)]
+    return [_bare(_nonempty(piece, size)) for piece in terms_of(flat, deep=True)]
 
 
 def is_small(exprs: Sequence[Expr]) -> bool:
@@ -381,7 +381,7 @@ def _is_total_of_softmax(node: Expr, size: Size) -> bool:
     return found is not None and node.labels[0][found.axis] in node.contracted and found.total.args[0].shape[-1] == size
 
 
-def _multiplied_out(expr: Expr, deep: bool) -> list[Expr]:
+def terms_of(expr: Expr, deep: bool) -> list[Expr]:
     """The terms of an expression with sums among its factors, if deep also in contractions, multiplied out; no more
     than there may be."""
     done: list[Expr] = []

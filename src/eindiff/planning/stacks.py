@@ -6,7 +6,7 @@ quarter where it is known to be symmetric in k and l too; and the terms of M, di
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -128,3 +128,11 @@ def _pair(factors: Sequence[Factor], i: int, m: int) -> tuple[Factor, list[Facto
     is_twice = x is y and labels.count(i) == 1 and tuple([m if label == i else label for label in labels]) == others
     rest = [factor for k, factor in enumerate(factors) if k not in (first[0], second[0])]
     return ((x, labels), rest) if is_twice else None
+
+
+def groups(outputs: Sequence[Expr], stacks: Sequence[Stack]) -> Iterator[tuple[Sequence[Expr], bool]]:
+    """The expressions that stand for each output, and what is known of their sum."""
+    start = 0
+    for stack in stacks or [Stack((output,)) for output in outputs]:
+        yield outputs[start : start + len(stack.exprs)], stack.is_symmetric
+        start += len(stack.exprs)

@@ -37,6 +37,7 @@ from eindiff.core.ranges import Ranges
 from eindiff.functions.reductions import as_log_softmax, as_softmax
 from eindiff.planning.contraction_order import contraction_path
 from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
+from eindiff.planning.off_diagonals import without_diagonals
 from eindiff.planning.offsets import without_offsets
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.near_terms import added_up
@@ -198,7 +199,7 @@ class _Interpreter:
         outputs, named = without_offsets(outputs, self.size)
         for variable, expr in named.items():
             self.values[variable] = self.found(expr)
-        outputs = parts_apart(centered(outputs))
+        outputs = parts_apart(without_diagonals(centered(outputs)))
         self.deviations = {**deviations(topological(outputs)), **balances(outputs)}
         self.parts = partial_sums(topological(outputs))
         order = with_parts_first(outputs, self.parts)

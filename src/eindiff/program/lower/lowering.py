@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -39,13 +39,14 @@ from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.deviations import Balance, Deviation, balances, deviations
 from eindiff.planning.offsets import UNNAMED, Named
-from eindiff.planning.stacks import Stack
+from eindiff.planning.stacks import Stack, groups
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
 from eindiff.program.lower.coefficients import is_placing, pushed, scaled
 from eindiff.program.lower.deviations import with_total_zero
 from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.networks import Maps, Networks
+from eindiff.program.lower.off_diagonals import leave_out_diagonals
 from eindiff.program.lower.orientations import orientations, summands
 from eindiff.program.lower.placed_terms import choice_question, choices, in_order, renamed
 from eindiff.program.lower.places import Index
@@ -101,7 +102,7 @@ class Lowering:
             self.values[node] = self._lower(node)
             if self.costs is not None:
                 self.done.update(missing([term.core.operation for term in self.values[node].terms], self.done))
-        found = [self.arrays.array(self._joined(group, symmetric)) for group, symmetric in _groups(outputs, stacks)]
+        found = [self.arrays.array(self._joined(group, symmetric)) for group, symmetric in groups(outputs, stacks)]
         return [self.operations.array(x) if self.operations.functional and is_number(x) else x for x in found]
 
     def _look_at(self, order: Sequence[Expr], outputs: Sequence[Expr]) -> None:
@@ -403,6 +404,7 @@ class Lowering:
                 coefficient = number(coefficient * own)
                 found[place] = Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels]))
         self._divide_by_norms(operands, found)
+        leave_out_diagonals(self.operations, operands, found)
         coefficient = self._scale_as_others(coefficient, operands, found)
         hint = tuple([node.output[axis] for axis in self.hints[node]])
         self.products.is_added = node in self.summands
@@ -490,11 +492,3 @@ class Lowering:
     def _entries(self, node: Expr) -> int:
         assert self.costs is not None
         return self.costs.entries(node.shape)
-
-
-def _groups(outputs: Sequence[Expr], stacks: Sequence[Stack]) -> Iterator[tuple[Sequence[Expr], bool]]:
-    """The expressions that stand for each output, and what is known of their sum."""
-    start = 0
-    for stack in stacks or [Stack((output,)) for output in outputs]:
-        yield outputs[start : start + len(stack.exprs)], stack.is_symmetric
-        start += len(stack.exprs)

@@ -19,6 +19,7 @@ from eindiff.planning.alternatives import alternatives, with_thin_products
 from eindiff.planning.deviations import balances, centered
 from eindiff.planning.equal_parts import with_equal_parts
 from eindiff.planning.factoring import distribute, factor
+from eindiff.planning.off_diagonals import without_diagonals
 from eindiff.planning.offsets import without_offsets
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
@@ -59,7 +60,7 @@ class Choice:
         found = [same_derivative(x, y) for x, y in zip(exprs, outputs, strict=True)]
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in found]
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
-        self.form: Form = tuple(with_thin_products(parts_apart(centered(exprs)), costs.evaluate))
+        self.form: Form = tuple(with_thin_products(parts_apart(without_diagonals(centered(exprs))), costs.evaluate))
         self.nodes = len(topological(self.form))
         balanced = balances(self.form)  # other forms of these alone are looked at: that takes long
         self.balanced = [place for place, expr in enumerate(self.form) if expr in balanced]

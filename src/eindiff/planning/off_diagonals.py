@@ -1,0 +1,134 @@
+"""Sums over pairs in which what an index has with itself cancels: `Σ_j G_ij - G_ii` is a sum over all other j.
+
+Energies of pairs are sums over all of them, those of an index with itself too. In what is left of second derivatives,
+as their diagonals and products with vectors, these cancel: where they are large, as of `1/sqrt(|x_i - x_j|² + ε)`, so
+do the digits of all others. They are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from eindiff.core import construct
+from eindiff.core.coefficients import Number, plus
+from eindiff.core.errors import EindiffError
+from eindiff.core.groups import grouped
+from eindiff.core.kept_sums import hollow
+from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, is_kept, topological
+from eindiff.core.rebuild import rebuild, with_children
+from eindiff.planning.deviations import ROUNDING, flat_terms, is_small, terms_of
+
+MOST_TERMS = 32  # of a sum that is looked at
+
+
+class _Split(NamedTuple):
+    """A term with a sum over pairs: what an index has with itself, and with all others, if it has any."""
+
+    term: Expr
+    diagonal: Expr
+    others: Expr | None
+
+
+def without_diagonals(outputs: Sequence[Expr]) -> list[Expr]:
+    """Outputs in which sums over pairs, of which what is on the diagonal cancels, are over the other pairs."""
+    order = topological(outputs)
+    if not any(map(_is_of_pairs, order)):
+        return [*outputs]
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        return _over_others(made) if isinstance(made, Add) and len(made.terms) <= MOST_TERMS else made
+
+    return rebuild(outputs, change)
+
+
+def _is_of_pairs(node: Expr) -> bool:
+    """Whether a sum has entries of one array at several places, as `x_i - x_j`."""
+    if not isinstance(node, Add) or node.ndim < 2:
+        return False
+    read = [x.operands for x in node.terms if isinstance(x, Einsum) and x.is_product and not x.has_delta]
+    return len({*read}) < len(read)
+
+
+def _pairs(node: Einsum) -> Iterator[tuple[int, int]]:
+    """Labels of the result, and such of its sums, that a computed operand has both."""
+    for x, labels in node.factors:
+        if x.children and not is_kept(x) and not is_index_map(x):
+            for j in {*labels} - {*node.output}:
+                yield from ((i, j) for i in {*labels} & {*node.output} if node.sizes[i] == node.sizes[j])
+
+
+def _over_others(node: Add) -> Expr:
+    """A sum with those of its sums over pairs without diagonals whose diagonals cancel."""
+    if not is_small([node]):
+        return node
+    terms = [x for term in node.terms for x in terms_of(term, deep=False)]
+    splits = [split for term in terms for split in _splits(term)]
+    if not splits or len({*terms}) < len(terms):
+        return node
+    if not (gone := _gone(terms, splits)):
+        return node
+    left = {term: term for term in terms} | {split.term: split.others for split in gone}
+    return construct.add([construct.filled(0, node.shape), *(x for x in left.values() if x is not None)])
+
+
+def _gone(terms: Sequence[Expr], splits: Sequence[_Split]) -> list[_Split]:
+    """Diagonals of terms, and whole ones, that add up to 0; none if no diagonals are among them. Terms that may be
+    split are first taken to be so."""
+    split_terms = {split.term for split in splits}
+    wholes = [_Split(x, x, None) for x in terms]
+    for others in ([x for x in wholes if x.term not in split_terms], wholes):
+        found = _cancelling([*splits, *others])
+        gone = _cancelling([*{split.term: split for split in found[::-1]}.values()])  # of each term the first way
+        if any(split.others is not None for split in gone):
+            return gone
+    return []
+
+
+def _cancelling(splits: Sequence[_Split]) -> list[_Split]:
+    """Those of some parts of terms that add up to 0, up to rounding errors of their coefficients."""
+    known = {split: [(x, c) for x, c in flat_terms(split.diagonal, 1) if c] for split in splits}
+    left = [*splits]
+    while left:
+        found = grouped(pair for split in left for pair in known[split])
+        gone = {x for x, own in found.items() if _is_rounding(reduce(plus, own), own)}
+        kept = [split for split in left if all(x in gone for x, _ in known[split])]
+        if len(kept) == len(left):
+            break
+        left = kept
+    return left
+
+
+def _is_rounding(total: Number, numbers: Sequence[Number]) -> bool:
+    return abs(float(total)) <= ROUNDING * max(abs(float(x)) for x in numbers)
+
+
+def _splits(term: Expr) -> list[_Split]:
+    """The ways to take the diagonal of one sum over pairs out of a term, those in which it is not 0."""
+    _, factors, _, _ = construct.parts(term)
+    found = []
+    for place, (node, _) in enumerate(factors):
+        for pair in sorted({*_pairs(node)}) if is_contraction(node) else ():
+            try:
+                split = _split(term, place, *pair)
+            except EindiffError:  # what is written there has no value, and nothing may read it
+                continue
+            if not construct.is_zero(split.diagonal):
+                found.append(split)
+    return found
+
+
+def _split(term: Expr, place: int, i: int, j: int) -> _Split:
+    """A term, of which a factor is a sum over pairs (i, j), as what i has with itself, and with all others."""
+    coefficient, factors, output, sizes = construct.parts(term)
+    node, labels = factors[place]
+    assert isinstance(node, Einsum)
+    inside = dict(enumerate(node.sizes))
+    same = [(x, tuple([i if label == j else label for label in own])) for x, own in node.factors]
+    apart = [*node.factors, (hollow(node.sizes[i]), (i, j))]
+    rest = [factor for k, factor in enumerate(factors) if k != place]
+    diagonal, others = (construct.einsum(1, own, node.output, inside, inline=False) for own in (same, apart))
+    made = [[*rest, (x, labels)] for x in (diagonal, others)]
+    return _Split(term, *(construct.einsum(coefficient, own, output, sizes, inline=False) for own in made))
