@@ -21,7 +21,7 @@ from eindiff.core.sizes import Evaluate, Size
 from eindiff.core.tensor_order import numbered
 from eindiff.planning.equal_parts import flops_alone, path_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
-from eindiff.planning.low_rank import LOGARITHMS, is_of_sum, splits, without
+from eindiff.planning.low_rank import DETERMINANTS, is_of_sum, splits, without
 from eindiff.planning.simplify import joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
@@ -30,7 +30,7 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
     """Outputs with another node in the place of one; `evaluate` knows the sizes. It is about matrices and vectors, and
     sums of outer products of such. What is `guarded` refuses values that would lose digits."""
     nodes = topological(outputs)
-    for matrix in dict.fromkeys(node.children[0] for node in nodes if is_of_sum(node, "inv", *LOGARITHMS)):
+    for matrix in dict.fromkeys(node.children[0] for node in nodes if is_of_sum(node, "inv", *DETERMINANTS)):
         yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
     yield _with_vectors_multiplied(outputs, evaluate)
     for node in nodes:

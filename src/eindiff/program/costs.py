@@ -54,7 +54,8 @@ class Costs:
 
     def flops(self, x: Operation) -> float:
         """Operations on numbers."""
-        return x.work(self.evaluate) if callable(x.work) else float(self.evaluate(x.work))
+        work = x.work(self.evaluate) if callable(x.work) else float(self.evaluate(x.work))
+        return work / 2 if self.halves and is_square(x) else work
 
     def size(self, x: Operation) -> int:
         """The bytes of a result."""
@@ -119,9 +120,10 @@ class Costs:
 
 def is_square(x: Operation) -> bool:
     """Whether a product is one of matrices `A A'` or `A' A`, of which BLAS computes half."""
+    if x.op != "matmul" or len(x.shape) != 2:
+        return False
     one, other = x.operands
-    is_turned = any(y.op == "transpose" and y.operands[0] is z for y, z in ((one, other), (other, one)))
-    return is_turned and len(x.shape) == 2
+    return any(y.op == "transpose" and y.operands[0] is z for y, z in ((one, other), (other, one)))
 
 
 def missing(outputs: Iterable[Operation], done: Collection[Operation]) -> list[Operation]:

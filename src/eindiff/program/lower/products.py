@@ -25,7 +25,7 @@ from eindiff.planning.contraction_order import Speed, contraction_path, path_flo
 from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
-from eindiff.program.lower.symmetric_products import exchanged, is_undone, symmetric_product
+from eindiff.program.lower.symmetric_products import exchanged, is_undone, square_within, symmetric_product
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.triangles import SUMMED_ENTRIES, between, running_sum
 from eindiff.program.operations import ARITHMETIC, Operation, Operations, broadcast, is_call, is_reciprocal
@@ -171,6 +171,7 @@ class Products(Contractions):
     ) -> tuple[Number, Tensor]:
         """Two tensors are multiplied at a time; people read one einsum instead, where that would form a larger one."""
         factors = terms = self._with_known_pair(terms, kept, sizes)
+        parts = [[x] for x in terms]  # what each is the product of
         for i, j in self._path(terms, kept, sizes):
             if len(terms) > 2 and (square := symmetric_product(self, coefficient, terms, kept)) is not None:
                 return 1, square
@@ -181,7 +182,9 @@ class Products(Contractions):
                 return coefficient, self.einsum(terms, kept)
             eager = () if self.operations.functional else rest  # compilers choose where axes lie themselves
             self.outer = {label for x in eager for label in x.labels if label in kept}
-            terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
+            parts = [*[x for k, x in enumerate(parts) if k not in (i, j)], [*parts[i], *parts[j]]]
+            square = square_within(self, parts[-1], result)
+            terms = [*rest, square or self.pair(terms[i], terms[j], needed, kept, last=not rest)]
         return coefficient, exchanged(terms[0], factors, kept)
 
     def _with_known_pair(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> list[Tensor]:
