@@ -85,7 +85,7 @@ class Costs:
     def _computing(self, x: Operation) -> float:
         """The predicted time of an operation without its call, and what memory takes."""
         is_half = x.op == "structured_product" and x.parameters[0] in TRIANGLES
-        if is_half or (x.op == "matmul" and len(x.shape) >= 2):
+        if len(x.shape) >= 2 and (is_half or x.op == "matmul"):
             m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
             is_halved = (is_half and n * k >= TRIANGLE**2) or (self.halves and is_square(x))
             return self.products(self.entries(x.shape[:-2]), m, n, k) / (2 if is_halved else 1)

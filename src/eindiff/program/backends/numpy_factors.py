@@ -8,8 +8,11 @@ FACTOR_HELPERS = {
     "triangular_product": '''
 def triangular_product(A, B, lower):
     """A @ B for a triangular A; what is right of few entries is multiplied in less time by all of it."""
-    if A.shape[0] != A.shape[1] or B.size < 4096:
+    if A.shape[0] != A.shape[1] or B.size < (256 if B.ndim == 1 else 4096):
         return A @ B
+    if B.ndim == 1:
+        trmv, turned = linalg.blas.strmv if A.dtype == np.float32 else linalg.blas.dtrmv, A.flags.c_contiguous
+        return trmv(A.T if turned else A, B, lower=lower != turned, trans=turned)
     trmm = linalg.blas.strmm if A.dtype == np.float32 else linalg.blas.dtrmm
     if A.flags.c_contiguous:
         return trmm(1.0, A.T, B.T, side=1, lower=not lower).T

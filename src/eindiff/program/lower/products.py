@@ -21,7 +21,7 @@ from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import Path, tensor_order_path
 from eindiff.planning import tuning
-from eindiff.planning.contraction_order import Speed, contraction_path, path_flops
+from eindiff.planning.contraction_order import ENTRIES_IN_ROW, PERMUTATION, Speed, contraction_path, path_flops, speed
 from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
@@ -312,9 +312,8 @@ class Products(Contractions):
         if len(x.labels) != 2 or len(matrix.shape) != 2:
             return Speed()
         found = self._half(matrix, 2) if is_inverse else self._kind(matrix)
-        entries = SUMMED_ENTRIES if matrix.op == "triangle" else halves.ENTRIES_IN_ROW.get(found, inf)
-        near = entries / max(1, self.entries(matrix.shape[1:]))
-        return Speed(min(1.0, (50 if is_inverse else 16) * near), is_inverse)  # which take longer than BLAS, each
+        entries = SUMMED_ENTRIES if matrix.op == "triangle" else ENTRIES_IN_ROW.get(found, inf)
+        return speed(entries, self.entries(matrix.shape[1:]), is_inverse)
 
     def _reduced(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
         """What only one tensor has is summed first."""
@@ -417,15 +416,15 @@ class Products(Contractions):
     def _kind(self, matrix: Operation) -> str:
         """In which way a matrix has few entries, for products with it."""
         if not self.operations.functional and halves.is_permutation(self.operations, matrix):
-            return halves.PERMUTATION
+            return PERMUTATION
         return self._half(matrix, tuning.TRIANGLE)
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels, last: bool) -> Tensor:
         """`A @ B`, of matrices or a matrix and a vector, with what is known of where their entries are."""
         left, right, order = self._sides(a, b, summed, hint, last)
         if self.costs is not None and not self.operations.functional:
-            if len(order) == 1 and self._half(left, tuning.TRIDIAGONAL) == "tridiagonal":
-                return Tensor(halves.structured_product(self.operations, left, right, "tridiagonal"), order)
+            if len(order) == 1 and (found := self._half(left, tuning.PARTS_READ)) not in ("", "banded"):
+                return Tensor(halves.structured_product(self.operations, left, right, found), order)
             if len(order) == 2 and (found := self._kind(left)):
                 return Tensor(halves.structured_product(self.operations, left, right, found), order)
             if len(order) == 2 and (found := self._kind(self.operations.transpose(right))):
