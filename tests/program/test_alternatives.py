@@ -37,6 +37,7 @@ CASES = {
     "Woodbury, a function on the diagonal": ("inv(H'*H + c*diag(exp(v)))*x", 4 * 40**2 * 600),
     "Woodbury, another matrix within": ("inv(H'*T*K + c*eye(n))*x", 8 * 40**2 * 600),
     "Woodbury, scaled": ("inv(e*H'*H - c*eye(n))*x", 4 * 40**2 * 600),
+    "Woodbury of a product of inverses": ("inv(inv(A)*inv(D) + S*R*S')*x", 4 * 600**2 * 40 + 12 * 600**2),
     "Woodbury of an inverse": ("inv(H'*inv(R)*H + inv(B))*x", 4 * 600**2 * 40),
     "Woodbury, any diagonal": ("inv(H'*H + diag(v))*x", 4 * 40**2 * 600),
     "Woodbury, a sum of diagonals": ("inv(H'*H + diag(w) + g*eye(n))*x", 4 * 40**2 * 600),

@@ -80,6 +80,35 @@ def test_conjugates_take_half_a_solution(name: str) -> None:
     np.testing.assert_allclose(ed.compile(expr)(**arrays), expected, rtol=1e-9, atol=1e-11 * np.abs(expected).max())
 
 
+L, s = ed.matrix("L", "n", "n", "lower"), ed.scalar("s", "positive")
+ON_DIAGONALS = {  # the operations without those on single entries
+    "diagonal of an inverse": (ed.diag(ed.inv(P + s * ed.eye("n"))), lambda n: 2 * n**3 / 3),
+    "trace of an inverse": (ed.tr(ed.inv(P)) * ed.inv(P) @ b, lambda n: 2 * n**3 / 3),
+    "trace of an inverse that is not definite": (ed.tr(ed.inv(S)), lambda n: 2 * n**3 / 3),
+    "diagonal of the inverse of a triangle": (ed.diag(ed.inv(L.T)) * ed.tr(ed.inv(L)), lambda n: 0),
+    "determinants of multiples": (
+        ed.logdet(2 * np.pi * s * P) + ed.logdet(c[:, None] * P * c) + b @ ed.inv(s * P) @ b, lambda n: n**3 / 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_DIAGONALS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_diagonals_of_inverses_and_determinants_come_from_factors(name: str, dtype: str) -> None:
+    expr, best = ON_DIAGONALS[name]
+    for n in (3, 80, 200):
+        rng = np.random.default_rng(n)
+        square = rng.normal(size=(n, n)) / n
+        arrays = {"P": square @ square.T + np.eye(n), "S": square + square.T - np.eye(n)}
+        arrays |= {"L": np.tril(square) + np.eye(n), "s": np.array(0.5)}
+        arrays |= {name: rng.normal(size=n) for name in "bc"}
+        arrays = {v.name: arrays[v.name].astype(dtype) for v in ed.variables(expr)}
+        expected = ed.evaluate(expr, {name: x.astype(float) for name, x in arrays.items()})
+        digits = 1e-9 if dtype == "float64" else 1e-3
+        np.testing.assert_allclose(ed.compile(expr)(**arrays), expected, rtol=digits, atol=digits)
+    assert ed.plan(expr, {"n": 200}).flops <= best(200) + 10 * 200**2
+
+
 def test_one_matrix_is_factorized_once() -> None:
     f = ed.compile([ed.inv(A) @ b, ed.inv(A).T @ c, ed.inv(A), logabsdet(A)])
     f(**{name: x for name, x in _arrays(np.random.default_rng(0)).items() if name in "Abc"})

@@ -5,10 +5,10 @@
 - `inv(D + U M) = inv(M) inv(G) inv(D)`, where D is an inverse, and so is M, or U is diagonal, and
 - `det(D + U M V) = det(D) det(M) det(G)`.
 
-D is a diagonal or an orthogonal matrix, or an inverse. Where a diagonal has entries that are much smaller than others,
-their reciprocals would cancel: digits would be lost that the sum has. So entries that may be of any size are held
-against each other where they are known (`functions.reductions.alike`), in programs that can do so. U and V may be
-vectors: a matrix with one column, and one with one row.
+D is a diagonal or an orthogonal matrix, an inverse, or a product of such. Where a diagonal has entries that are much
+smaller than others, their reciprocals would cancel: digits would be lost that the sum has. So entries that may be of
+any size are held against each other where they are known (`functions.reductions.alike`), in programs that can do so. U
+and V may be vectors: a matrix with one column, and one with one row.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def _side_by_side(thin: Sequence[tuple[Expr, Expr, Expr]]) -> tuple[Expr, Expr, 
 
 
 def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
-    """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, of an orthogonal
-    matrix, or of an inverse; else None."""
+    """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, or of a product of
+    inverses and orthogonal matrices; else None."""
     if isinstance(matrix, Add) and facts(matrix).diagonal:
         matrix = diag(diag(matrix))
     coefficient, factors, output, sizes = construct.parts(matrix)
@@ -142,9 +142,8 @@ def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
             return None
         found = [*[x for x in factors if not x[1]], (alike(entries), output[:1])]
         return inv(construct.einsum(coefficient, found, output, sizes))
-    matrices = [node for node, labels in factors if labels]
-    is_known = len(matrices) == 1 and (_is_of_inverse(matrix) or _is_orthogonal(matrices[0]))
-    return inv(matrix) if is_known else None
+    matrices = [x for x, labels in flat(matrix)[1] if labels]
+    return inv(matrix) if matrices and all(is_inverse(x) or _is_orthogonal(x) for x in matrices) else None
 
 
 def _is_of_inverse(x: Expr) -> bool:

@@ -199,6 +199,18 @@ def inv_factored(factors):
     inverse = getattr(linalg.lapack, kind + "getri")(matrix, pivots, lwork=64 * len(matrix))[0]
     return inverse.T if turned else inverse
 ''',
+    "inverse_diagonal_factored": '''
+def inverse_diagonal_factored(factors):
+    """The diagonal of an inverse, by the factors of its matrix: by Cholesky's sums of squares."""
+    matrix, pivots, _ = factors
+    kind = "s" if matrix.dtype == np.float32 else "d"
+    if pivots is None:
+        root = np.tril(getattr(linalg.lapack, kind + "trtri")(matrix, lower=1)[0])
+        return np.einsum("ij,ij->j", root, root)
+    if not matrix.diagonal().all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    return getattr(linalg.lapack, kind + "getri")(matrix, pivots, lwork=64 * len(matrix))[0].diagonal()
+''',
     "det_factored": '''
 def det_factored(factors):
     """A determinant, by the factors of its matrix."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from eindiff.core import sizes as sz
 from eindiff.core.groups import grouped
 from eindiff.core.leaves import BANDS, TRIANGLES
-from eindiff.core.sizes import Evaluate
+from eindiff.core.sizes import Evaluate, Shape
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.halves import half, solution
@@ -47,7 +47,8 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     shared = {x for x in shared if half(operations, x) not in TRIANGLES}
     if not shared and not few and not small:
         return [*outputs]
-    return _Factorizations(operations, shared, few, small, conjugated).run(order, outputs)
+    on_diagonal = {x for x in order if _is_on_diagonal(operations, x, uses)}
+    return _Factorizations(operations, shared, few, small, conjugated, on_diagonal).run(order, outputs)
 
 
 def _has_few_entries(operations: Operations, x: Operation, costs: Costs) -> bool:
@@ -142,6 +143,15 @@ def _of_numbers(operations: Operations, x: Operation) -> tuple[Operation, list[O
     return x, []
 
 
+def _is_on_diagonal(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> bool:
+    """Whether it is the diagonal of an inverse, or its sum, and factors show these without the inverse."""
+    if x.op not in ("diagonal", "trace") or len(x.operands[0].shape) != 2 or not is_call(_base(x.operands[0]), "inv"):
+        return False
+    inverse = _base(x.operands[0])
+    matrix = inverse.operands[0]
+    return half(operations, matrix) in TRIANGLES or (matrix in operations.symmetric and uses[inverse] == 1)
+
+
 def _base(matrix: Operation) -> Operation:
     return matrix.operands[0] if matrix.op == "transpose" else matrix
 
@@ -151,13 +161,14 @@ class _Factorizations:
 
     def __init__(
         self, operations: Operations, shared: set[Operation], few: set[Operation], small: set[Operation],
-        conjugated: Mapping[Operation, _Conjugate],
+        conjugated: Mapping[Operation, _Conjugate], on_diagonal: set[Operation],
     ) -> None:  # fmt: skip
         self.operations = operations
         self.shared = shared
         self.few = few
         self.small = small
         self.conjugated = conjugated
+        self.on_diagonal = on_diagonal
 
     def run(self, order: Sequence[Operation], outputs: Sequence[Operation]) -> list[Operation]:
         """The outputs, made anew."""
@@ -168,6 +179,9 @@ class _Factorizations:
                 done[x] = self.operations.make("solve_many", operands, shape=x.shape, work=x.work, speed=x.speed)
             elif (found := self.conjugated.get(x)) is not None and self._is_shared(found.system):
                 done[x] = self._conjugated(x, found, done)
+            elif x in self.on_diagonal:
+                matrix = _base(x.operands[0]).operands[0]
+                done[x] = self._on_diagonal(x, done[matrix], half(self.operations, matrix) in TRIANGLES)
             elif self._is_shared(x):
                 done[x] = self._factored(x, operands)
             elif x in self.few:
@@ -201,6 +215,16 @@ class _Factorizations:
             return times / 3 * evaluate(n) ** 3
 
         return self.operations.make("factors", [matrix], (symmetric,), shape=matrix.shape, work=work, speed=LAPACK)
+
+    def _on_diagonal(self, x: Operation, matrix: Operation, is_triangle: bool) -> Operation:
+        """The diagonal of the inverse of a triangle, or of a symmetric matrix, or the sum of that."""
+        n = matrix.shape[0]
+        if is_triangle:
+            entries = self.operations.make("diagonal", [matrix], ("ii->i",), shape=(n,))
+            made = self.operations.power(entries, -1)
+        else:
+            made = self._of_factors(self._factors(matrix, True), "inverse_diagonal", (n,))
+        return self.operations.make("sum", [made], shape=(), work=n) if x.op == "trace" else made
 
     def _conjugated(self, x: Operation, found: _Conjugate, done: Mapping[Operation, Operation]) -> Operation:
         """A multiple of `X' inv(A) X`, of its diagonal, or of the sum of that."""
@@ -246,15 +270,19 @@ class _Factorizations:
         factors = self._factors(matrix, symmetric)
         if x.op == "solve":
             return self._solved(factors, operands[1], turned)
-        name, n = x.parameters[0], matrix.shape[0]
-
-        def work(evaluate: Evaluate) -> float:
-            return (2 if symmetric else 4) / 3 * evaluate(n) ** 3 if name == "inv" else evaluate(n)
-
-        result = self.operations.make("of_factors", [factors], (name,), shape=x.shape, work=work, speed=LAPACK)
+        result = self._of_factors(factors, x.parameters[0], x.shape)
         if symmetric and x.shape:
             self.operations.symmetric.add(result)
         return self.operations.transpose(result) if turned and x.shape else result
+
+    def _of_factors(self, factors: Operation, name: str, shape: Shape) -> Operation:
+        """An inverse, its diagonal, or a determinant."""
+        n, times = factors.shape[0], {"inv": 2 if factors.parameters[0] else 4, "inverse_diagonal": 1}.get(name)
+
+        def work(evaluate: Evaluate) -> float:
+            return times / 3 * evaluate(n) ** 3 if times else evaluate(n)
+
+        return self.operations.make("of_factors", [factors], (name,), shape=shape, work=work, speed=LAPACK)
 
     def _solved(self, factors: Operation, right: Operation, turned: bool) -> Operation:
         n, entries = right.shape[0], sz.product(right.shape)
