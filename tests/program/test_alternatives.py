@@ -126,6 +126,21 @@ def test_a_function_beside_its_gradient_has_the_cheapest_form(name: str) -> None
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("text", ["S'*(D*A - A*D)", "S'*(D*A - A*D)*B"])
+def test_a_product_beside_its_own_product_with_a_vector_has_the_cheapest_form(text: str) -> None:
+    """Both are multiplied out, or none: else the sum is formed all the same."""
+    product = ed.parse(text, DECLARED)
+    alone = ed.plan(product, WIDE).flops
+    both = [product, product @ ed.vector("x", "n"), product @ ed.diag(ed.vector("x", "n"))]
+    assert ed.plan(both, WIDE).flops <= alone + 12 * 600**2
+
+
+def test_a_sum_of_a_band_and_its_inverse_has_a_plan() -> None:
+    """Their products with a vector have it in common again."""
+    total = ed.parse("((inv(T)' + T')*S*H)[1,:]", "T(n,n) tridiagonal; S(n,m); H(m,n)")
+    assert ed.plan(total, WIDE).flops <= 20 * 600 * 40 + 600**2
+
+
 def test_a_sum_beside_an_inverse_is_one_system() -> None:
     """Cayley's transform is no difference of `inv(I + A)`, which would have to be formed, and `inv(I + A) A`."""
     A, n = ed.matrix("A", "n", "n"), 300

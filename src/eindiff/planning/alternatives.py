@@ -32,7 +32,7 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
     nodes = topological(outputs)
     for matrix in dict.fromkeys(node.children[0] for node in nodes if is_of_sum(node, "inv", *DETERMINANTS)):
         yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
-    yield _with_vectors_multiplied(outputs, evaluate)
+    yield from (_with_sums_multiplied(outputs, evaluate, ndim) for ndim in (1, 2))
     for node in nodes:
         if node.ndim <= 2:
             yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
@@ -49,14 +49,14 @@ def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr
     return rebuild(outputs, change) if any(map(is_kept, topological(outputs))) else [*outputs]
 
 
-def _with_vectors_multiplied(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
-    """Outputs with all products of sums of matrices and vectors multiplied out that pay: `A + U V'` is formed for all
-    of them or for none, so `(A + U V') x` alone saves nothing beside `(A + U V')' (A + U V') x`."""
+def _with_sums_multiplied(outputs: Sequence[Expr], evaluate: Evaluate, ndim: int) -> list[Expr]:
+    """Outputs with all products of sums of matrices and vectors multiplied out that pay, or also of others: `A + U V'`
+    is formed for all of them or for none, so `(A + U V') x` alone saves nothing beside `(A + U V')' (A + U V') x`."""
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         made = with_children(node, children, inline=children != list(node.children))
-        has_vectors = is_contraction(made) and any(x.ndim == 1 for x in made.operands)
-        return _multiplied(made, _is_matrix_sum, evaluate) if has_vectors else made
+        is_thin = is_contraction(made) and any(x.ndim <= ndim for x in made.operands)
+        return _multiplied(made, _is_matrix_sum, evaluate) if is_thin else made
 
     return rebuild(outputs, change)
 
@@ -113,7 +113,9 @@ def _thin_product(node: Einsum, place: int, places: Sequence[int], evaluate: Eva
     terms = [construct.einsum(1, [(x, labels), (thin, theirs)], output, sizes) for x in total.children]
     if not is_contraction(whole) or not _is_better_alone(whole, total, terms, evaluate):
         return None
-    [made] = substituted([construct.add(terms)], {thin: product})
+    if (joined := construct.add(terms)) is whole:
+        return None
+    [made] = substituted([joined], {thin: product})
     return construct.einsum(1, [*rest, (made, output)], node.output, sizes, inline=False)
 
 
