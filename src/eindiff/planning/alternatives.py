@@ -32,7 +32,8 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
     nodes = topological(outputs)
     for matrix in dict.fromkeys(node.children[0] for node in nodes if is_of_sum(node, "inv", *DETERMINANTS)):
         yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
-    yield from (_with_sums_multiplied(outputs, evaluate, ndim) for ndim in (1, 2))
+    yield _with_sums_multiplied(outputs, evaluate, 1, _is_matrix_sum)
+    yield _with_sums_multiplied(outputs, evaluate, 2, lambda x: isinstance(x, Add) and x.ndim == 2)
     for node in nodes:
         if node.ndim <= 2:
             yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
@@ -49,14 +50,16 @@ def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr
     return rebuild(outputs, change) if any(map(is_kept, topological(outputs))) else [*outputs]
 
 
-def _with_sums_multiplied(outputs: Sequence[Expr], evaluate: Evaluate, ndim: int) -> list[Expr]:
-    """Outputs with all products of sums of matrices and vectors multiplied out that pay, or also of others: `A + U V'`
-    is formed for all of them or for none, so `(A + U V') x` alone saves nothing beside `(A + U V')' (A + U V') x`."""
+def _with_sums_multiplied(
+    outputs: Sequence[Expr], evaluate: Evaluate, ndim: int, is_sum: Callable[[Expr], bool]
+) -> list[Expr]:
+    """Outputs with all products of sums and vectors multiplied out that pay, or of matrices, too: `A + U V'` is formed
+    for all of them or for none, so `(A + U V') x` alone saves nothing beside `(A + U V')' (A + U V') x`."""
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         made = with_children(node, children, inline=children != list(node.children))
         is_thin = is_contraction(made) and any(x.ndim <= ndim for x in made.operands)
-        return _multiplied(made, _is_matrix_sum, evaluate) if is_thin else made
+        return _multiplied(made, is_sum, evaluate) if is_thin else made
 
     return rebuild(outputs, change)
 
