@@ -43,6 +43,7 @@ CASES = {  # with the operations of the best way, if that is counted
     "permutation": (P @ ed.inv(P) @ A + ed.inv(P), None),
     "rows in another order": (P @ A, n * n),
     "rows and columns in another order": (P.T @ A @ P, 2 * n * n),
+    "triangle and band": (L @ K + T @ U - V.T @ P, 13 * n * n + 5 * n * n + n * n + 3 * n * n),
     "several orders": (P @ P.T @ P @ P @ A, 2 * n * n),
     "inverse of a band": (ed.inv(T) + I, 9 * n * n + 2 * n * n + 1),
     "bands and inverses": (ed.inv(T) @ ed.inv(K) @ A, 58 * n * n),

@@ -425,11 +425,12 @@ class Products(Contractions):
         if self.costs is not None and not self.operations.functional:
             if len(order) == 1 and (found := self._half(left, tuning.PARTS_READ)) not in ("", "banded"):
                 return Tensor(halves.structured_product(self.operations, left, right, found), order)
-            if len(order) == 2 and (found := self._kind(left)):
-                return Tensor(halves.structured_product(self.operations, left, right, found), order)
-            if len(order) == 2 and (found := self._kind(self.operations.transpose(right))):
-                left, right = self.operations.transpose(right), self.operations.transpose(left)
-                return Tensor(halves.structured_product(self.operations, left, right, found), order[::-1])
+            turned = self.operations.transpose
+            sides = [(left, right, order), (turned(right), turned(left), order[::-1])] if len(order) == 2 else []
+            kinds = [(kind, *side) for side in sides if (kind := self._kind(side[0]))]
+            if kinds:  # by the one that has the fewest entries
+                kind, left, right, order = min(kinds, key=lambda one: ENTRIES_IN_ROW.get(one[0], inf))
+                return Tensor(halves.structured_product(self.operations, left, right, kind), order)
         return Tensor(self.operations.matmul(left, right), order)
 
     def _sides(
