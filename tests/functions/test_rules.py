@@ -277,6 +277,15 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.logdet(S @ ed.expm(S)), lambda S, **_: np.log(det(S)) + np.trace(S)),
         (lambda: ed.logdet(S @ S), lambda S, **_: 2 * np.log(det(S))),
     ],
+    "log_determinant_of_scaled": [
+        (lambda: ed.logdet(p[:, None] * A * c**2), lambda A, p, c, **_: np.log(det(A) * p.prod() * c**8)),
+        (lambda: ed.logdet(c**2 * A.T) - 4 * ed.log(c**2), lambda A, **_: np.log(det(A))),
+        (lambda: ed.logdet(ed.diag(x - 1) @ S * (x - 1)), lambda S, x, **_: np.log(det(S) * ((x - 1) ** 2).prod())),
+        (lambda: ed.logdet(3 * A * p), lambda A, p, **_: np.log(det(3 * A * p))),
+    ],
+    "log_absolute_determinant_of_scaled": [
+        (lambda: logabsdet(-A * (x - 1)), lambda A, x, **_: np.log(abs(det(A * (x - 1))))),
+    ],
     "triangles_once": [
         (lambda: ones_above() * (ones_above() * A), lambda A, **_: np.triu(A)),
     ],

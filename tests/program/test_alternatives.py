@@ -37,6 +37,7 @@ CASES = {
     "Woodbury, a function on the diagonal": ("inv(H'*H + c*diag(exp(v)))*x", 4 * 40**2 * 600),
     "Woodbury, another matrix within": ("inv(H'*T*K + c*eye(n))*x", 8 * 40**2 * 600),
     "Woodbury, scaled": ("inv(e*H'*H - c*eye(n))*x", 4 * 40**2 * 600),
+    "Woodbury of a product of inverses": ("inv(inv(A)*inv(D) + S*R*S')*x", 4 * 600**2 * 40 + 12 * 600**2),
     "Woodbury of an inverse": ("inv(H'*inv(R)*H + inv(B))*x", 4 * 600**2 * 40),
     "Woodbury, any diagonal": ("inv(H'*H + diag(v))*x", 4 * 40**2 * 600),
     "Woodbury, a sum of diagonals": ("inv(H'*H + diag(w) + g*eye(n))*x", 4 * 40**2 * 600),
@@ -62,7 +63,16 @@ CASES = {
     "determinant, one column": ("logdet(diag(w) + g*x*x') + logabsdet(diag(w) - v*x')", 20 * 600),
     "determinant of an inverse": ("logdet(inv(B) + S*R*S') + logdet(B)", 1.5 * 600**3),
     "determinant beside a system": ("x'*inv(H'*H + g*eye(n))*x + logdet(H'*H + g*eye(n))", 4 * 40**2 * 600),
-    "determinant whose factors may be negative": ("logdet(H'*H + c*eye(n)) + logdet(e*H'*T*T'*H + g*eye(n))", 600**3),
+    "determinant whose factors may be negative": (
+        "logdet(H'*H + c*eye(n)) + logdet(e*H'*T*T'*H + g*eye(n))", 8 * 40**2 * 600,
+    ),
+    "determinant, no logarithm": ("det(eye(n) + S*H)", 3 * 40**2 * 600),
+    "determinant, one column, no logarithm": ("det(eye(n) - x*v') + det(diag(w) + x*v')", 20 * 600),
+    "determinant, any diagonal, no logarithm": ("det(diag(v)/3 - H'*R*H)", 4 * 40**2 * 600),
+    "weights within": ("inv(H'*diag(exp(y))*H + diag(w))*x", 2 * 40**2 * 600),
+    "weights of any sign within": ("inv(H'*diag(y)*H + g*eye(n))*x", 3 * 40**2 * 600),
+    "weights without": ("inv(diag(v)*S*S'*diag(v) + g*eye(n))*x", 2 * 40**2 * 600),
+    "determinant with weights": ("logdet(S*diag(y.^2)*R*diag(y.^2)*S' + diag(w))", 2 * 40**2 * 600 + 8 * 40**3),
     "several changes": (
         "A - (A*B - eye(n))*S*inv(S'*B*C*B*S)*S'*B*C - (A*B*S*inv(S'*B*C*B*S)*S'*B*C)'"
         " + C*B*S*inv(S'*B*C*B*S)*S'*(B*A*B - B)*S*inv(S'*B*C*B*S)*S'*B*C",
@@ -116,6 +126,21 @@ def test_a_function_beside_its_gradient_has_the_cheapest_form(name: str) -> None
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("text", ["S'*(D*A - A*D)", "S'*(D*A - A*D)*B"])
+def test_a_product_beside_its_own_product_with_a_vector_has_the_cheapest_form(text: str) -> None:
+    """Both are multiplied out, or none: else the sum is formed all the same."""
+    product = ed.parse(text, DECLARED)
+    alone = ed.plan(product, WIDE).flops
+    both = [product, product @ ed.vector("x", "n"), product @ ed.diag(ed.vector("x", "n"))]
+    assert ed.plan(both, WIDE).flops <= alone + 12 * 600**2
+
+
+def test_a_sum_of_a_band_and_its_inverse_has_a_plan() -> None:
+    """Their products with a vector have it in common again."""
+    total = ed.parse("((inv(T)' + T')*S*H)[1,:]", "T(n,n) tridiagonal; S(n,m); H(m,n)")
+    assert ed.plan(total, WIDE).flops <= 20 * 600 * 40 + 600**2
+
+
 def test_a_sum_beside_an_inverse_is_one_system() -> None:
     """Cayley's transform is no difference of `inv(I + A)`, which would have to be formed, and `inv(I + A) A`."""
     A, n = ed.matrix("A", "n", "n"), 300
@@ -148,6 +173,34 @@ def test_signs_and_factors_leave_products_that_are_there(factor: str) -> None:
     texts = ["S*inv(S'*A*W*A'*S)*S'", f"X + {factor}W*A'*S*inv(S'*A*W*A'*S)*S'*(eye(n) - A*X)"]
     plan = ed.plan([ed.parse(text, "A(n,n); W(n,n) psd; X(n,n); S(n,m)") for text in texts], {"n": 1250, "m": 125})
     assert plan.flops <= 10 * 1250**2 * 125
+
+
+@pytest.mark.parametrize("text", ["det(c*eye(n) + S*H)", "det(diag(v) + S*H)", "det(g*eye(n) + diag(v) + x*x')"])
+def test_determinants_are_zero_where_the_sum_is_singular(text: str) -> None:
+    expr, arrays = ed.parse(text, DECLARED), _arrays(WIDE, 2) | {"c": np.array(0.0)}
+    arrays["v"] = np.where(np.arange(600) < 50, -3.0 if "g*" in text else 0.0, 1.0)
+    assert abs(ed.compile(expr)(**{v.name: arrays[v.name] for v in ed.variables(expr)})) < 1e-100
+
+
+def test_determinants_are_products_of_numbers_that_are_too_large_and_too_small() -> None:
+    expr, n = ed.parse("det(g*eye(n) + H'*H)", "H(m,n); g positive"), 300
+    H = np.zeros((20, n))
+    H[np.arange(20), np.arange(20)] = 1e8
+    g = np.array(1e-1)  # 280 of which make 1e-280
+    found = ed.compile(expr)(H=H * np.sqrt(10), g=g)
+    assert found == pytest.approx(1e60, rel=1e-10)
+    assert ed.plan(expr, {"n": n, "m": 20}).flops < 4 * 20**2 * n
+
+
+def test_squares_in_longer_products_take_half() -> None:
+    S, R, w = ed.matrix("S", "n", "m"), ed.matrix("R", "m", "m"), ed.vector("w", "n")
+    n, m = 600, 100
+    plan = ed.plan(R @ S.T @ ed.diag(w) @ S @ R, {"n": n, "m": m})
+    assert plan.flops < 1.05 * (n * m * m + n * m + 4 * m**3)
+    arrays = {"S": np.random.default_rng(0).normal(size=(n, m)), "R": np.eye(m) * 2 + np.eye(m, k=1)}
+    arrays["w"] = np.random.default_rng(1).normal(size=n)
+    expected = arrays["R"] @ arrays["S"].T @ np.diag(arrays["w"]) @ arrays["S"] @ arrays["R"]
+    np.testing.assert_allclose(ed.compile(R @ S.T @ ed.diag(w) @ S @ R)(**arrays), expected, rtol=1e-10, atol=1e-9)
 
 
 def test_small_programs_are_not_looked_at_again() -> None:

@@ -72,17 +72,23 @@ def _multiplied(factors: list[ed.Expr]) -> ed.Expr:
     return result
 
 
+def _mirrored(chain: Chain) -> Chain:
+    return tuple((name, not turned) for name, turned in reversed(chain))
+
+
 def _orders(chain: Chain, sizes: list[int]) -> list[Steps]:
-    """All ways to put parentheses; a product with an inverse is a system, whose matrix is factorized once."""
+    """All ways to put parentheses; a product with an inverse is a system, whose matrix is factorized once, and one of a
+    matrix and its transpose takes half."""
 
     @cache
     def ways(i: int, j: int) -> list[Steps]:
         if j - i == 1:
             return [frozenset()]
         part, found = chain[i:j], set()
-        mirrored = tuple((name, not turned) for name, turned in reversed(part))
+        mirrored = _mirrored(part)
         for k in range(i + 1, j):
-            step = {(min(part, mirrored), 2.0 * sizes[i] * sizes[k] * sizes[j])}
+            times = 1.0 if sizes[i] > 1 and chain[k:j] == _mirrored(chain[i:k]) else 2.0
+            step = {(min(part, mirrored), times * sizes[i] * sizes[k] * sizes[j])}
             single = [at for at, end in ((i, k), (k, j)) if end == at + 1]
             inverted = [at for at in single if chain[at][0].startswith("inv")]
             step |= {(((chain[at][0], False),), 2 / 3 * sizes[at] ** 3) for at in inverted}

@@ -31,6 +31,9 @@ CASES = {
     "conjugate of a symmetric one": (X.T @ ed.inv(S) @ X, 1),
     "diagonal of a conjugate": (ed.diag(X.T @ ed.inv(P) @ X), 1),
     "diagonal of a conjugate of a symmetric one": (ed.diag(X.T @ ed.inv(S) @ X), 1),
+    "multiple of a conjugate": (3 * b[0] * X @ ed.inv(X.T @ X) @ X.T - X @ ed.inv(X.T @ ed.inv(S) @ X) @ X.T, 2),
+    "trace of a conjugate": (ed.tr(X.T @ ed.inv(P) @ X) + b[1] * ed.tr(ed.inv(S) @ X @ X.T), 2),
+    "diagonal of a multiple of a large conjugate": (-b[0] * ed.diag(X @ ed.inv(X.T @ X) @ X.T) / 3, 1),
     "sums of products with solutions": (ed.sum((X.T @ ed.inv(P)) * X.T, 1), 1),
     "nested": (ed.inv(X.T @ ed.inv(P) @ X) @ X.T @ ed.inv(P) @ b, 1),
     "transposed": (b @ ed.inv(A) @ X @ X.T @ ed.inv(A) @ c, 1),
@@ -55,6 +58,55 @@ def test_values_are_those_of_the_interpreter(name: str, seed: int) -> None:
     assert f.source.partition("def f(")[2].count("factorize(") >= count
     expected = ed.evaluate(expr, {v.name: arrays[v.name] for v in ed.variables(expr)})
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10 * np.abs(expected).max())
+
+
+CONJUGATES = {  # the operations, without those on single entries, for n rows and m columns of X
+    "multiple": (-2 * c[0] * X @ ed.inv(X.T @ X) @ X.T, lambda n, m: n * m * m + m**3 / 3 + n * m * m + n * n * m),
+    "diagonal": (ed.diag(X @ ed.inv(X.T @ X) @ X.T) / 3, lambda n, m: n * m * m + m**3 / 3 + n * m * m),
+    "trace": (c[0] * ed.tr(X.T @ ed.inv(P) @ X), lambda n, m: n**3 / 3 + n * n * m),
+}
+
+
+@pytest.mark.parametrize("name", CONJUGATES)
+def test_conjugates_take_half_a_solution(name: str) -> None:
+    """Also multiples of them, whatever is made of their entries."""
+    expr, best = CONJUGATES[name]
+    n, m = 700, 90
+    assert ed.plan(expr, {"n": n, "k": m}).flops <= best(n, m) + 3 * n * n
+    rng = np.random.default_rng(0)
+    arrays = {"X": rng.normal(size=(n, m)), "c": rng.normal(size=n), "P": np.diag(np.arange(n) + 1.0)}
+    arrays = {v.name: arrays[v.name] for v in ed.variables(expr)}
+    expected = ed.evaluate(expr, arrays)
+    np.testing.assert_allclose(ed.compile(expr)(**arrays), expected, rtol=1e-9, atol=1e-11 * np.abs(expected).max())
+
+
+L, s = ed.matrix("L", "n", "n", "lower"), ed.scalar("s", "positive")
+ON_DIAGONALS = {  # the operations without those on single entries
+    "diagonal of an inverse": (ed.diag(ed.inv(P + s * ed.eye("n"))), lambda n: 2 * n**3 / 3),
+    "trace of an inverse": (ed.tr(ed.inv(P)) * ed.inv(P) @ b, lambda n: 2 * n**3 / 3),
+    "trace of an inverse that is not definite": (ed.tr(ed.inv(S)), lambda n: 2 * n**3 / 3),
+    "diagonal of the inverse of a triangle": (ed.diag(ed.inv(L.T)) * ed.tr(ed.inv(L)), lambda n: 0),
+    "determinants of multiples": (
+        ed.logdet(2 * np.pi * s * P) + ed.logdet(c[:, None] * P * c) + b @ ed.inv(s * P) @ b, lambda n: n**3 / 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_DIAGONALS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_diagonals_of_inverses_and_determinants_come_from_factors(name: str, dtype: str) -> None:
+    expr, best = ON_DIAGONALS[name]
+    for n in (3, 80, 200):
+        rng = np.random.default_rng(n)
+        square = rng.normal(size=(n, n)) / n
+        arrays = {"P": square @ square.T + np.eye(n), "S": square + square.T - np.eye(n)}
+        arrays |= {"L": np.tril(square) + np.eye(n), "s": np.array(0.5)}
+        arrays |= {name: rng.normal(size=n) for name in "bc"}
+        arrays = {v.name: arrays[v.name].astype(dtype) for v in ed.variables(expr)}
+        expected = ed.evaluate(expr, {name: x.astype(float) for name, x in arrays.items()})
+        digits = 1e-9 if dtype == "float64" else 1e-3
+        np.testing.assert_allclose(ed.compile(expr)(**arrays), expected, rtol=digits, atol=digits)
+    assert ed.plan(expr, {"n": 200}).flops <= best(200) + 10 * 200**2
 
 
 def test_one_matrix_is_factorized_once() -> None:

@@ -229,3 +229,31 @@ def test_numbers_that_are_left_of_arrays_have_axes():
     at = np.random.default_rng(0).normal(size=(2, 3))
     for value, expected in zip(ed.compile(found)(x=at), ed.evaluate(found, {"x": at}), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-11)
+
+
+PARTS = {  # operations, up to those on single entries
+    "a row of a sum": ("(A*B + C)[2,:]", 2 * 30 * 40),
+    "a column": ("(A*B - 2*C)[:,3]", 2 * 30 * 50),
+    "some rows": ("(A*B + C)[2:9,:]", 2 * 7 * 30 * 40),
+    "an entry": ("(A*B + C)[3,4]", 2 * 30),
+    "a block": ("exp(A*B + C)[2:9,3:5]", 2 * 7 * 2 * 30 + 28),
+    "an entry of a product with a vector": ("exp(A*x + y)[1]", 2 * 30),
+    "some entries of one": ("(x'*A' - y')[2:5]", 3 * 2 * 30),
+    "a column of a product with a triangle": ("(L*C + A*B)[:,1]", 2 * 30 * 50 + 2 * 50 * 50),
+    "a row of a product with a band": ("exp(T*C)[4,:]", 2 * 50 * 40),
+    "a row of a product with a permutation": ("(P*C - A*B)[5,:]", 2 * 30 * 40 + 2 * 50 * 40),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_products_are_products_of_parts(name):
+    """Whatever is added to them, and however little the whole takes."""
+    text, most = PARTS[name]
+    declared = "A(n,m); B(m,k); C(n,k); L(n,n) lower; T(n,n) tridiagonal; P(n,n) permutation; x(m); y(n)"
+    expr, sizes = ed.parse(text, declared), {"n": 50, "m": 30, "k": 40}
+    assert ed.plan(expr, sizes).flops <= 1.05 * most + 200
+    rng = np.random.default_rng(0)
+    arrays = {v.name: rng.normal(size=[sizes[size] for size in v.shape]) for v in ed.variables(expr)}
+    keep = {"L": np.tril, "T": lambda x: np.triu(np.tril(x, 1), -1), "P": lambda x: np.eye(50)[rng.permutation(50)]}
+    arrays = {name: keep.get(name, np.array)(x) for name, x in arrays.items()}
+    np.testing.assert_allclose(ed.compile(expr)(**arrays), ed.evaluate(expr, arrays), rtol=1e-10, atol=1e-10)

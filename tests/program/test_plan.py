@@ -62,7 +62,7 @@ FLOPS: dict[str, tuple[Callable[[], Expr], float]] = {
     "A x": (lambda: A @ x, 2 * m * n),
     "A'z": (lambda: A.T @ z, 2 * m * n),
     "A B": (lambda: A @ B, 2 * m * n * k),
-    "A A'": (lambda: A @ A.T, 2 * m * m * n),
+    "A A'": (lambda: A @ A.T, m * m * n),  # of which BLAS computes half
     "B'A'": (lambda: B.T @ A.T, 2 * m * n * k),
     "A B C": (lambda: A @ B @ C, 2 * m * n * k + 2 * m * k * l),
     "A B C from the right": (lambda: A @ B @ C @ ed.vector("v", "l"), 2 * k * l + 2 * n * k + 2 * m * n),

@@ -43,6 +43,7 @@ CASES = {  # with the operations of the best way, if that is counted
     "permutation": (P @ ed.inv(P) @ A + ed.inv(P), None),
     "rows in another order": (P @ A, n * n),
     "rows and columns in another order": (P.T @ A @ P, 2 * n * n),
+    "triangle and band": (L @ K + T @ U - V.T @ P, 13 * n * n + 5 * n * n + n * n + 3 * n * n),
     "several orders": (P @ P.T @ P @ P @ A, 2 * n * n),
     "inverse of a band": (ed.inv(T) + I, 9 * n * n + 2 * n * n + 1),
     "bands and inverses": (ed.inv(T) @ ed.inv(K) @ A, 58 * n * n),
@@ -81,6 +82,41 @@ def test_values_and_operations(name: str) -> None:
         np.testing.assert_allclose(ed.compile(expr)(**given), expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
     if most is not None:
         assert ed.plan(expr, SIZES).flops == pytest.approx(most)
+
+
+def test_products_of_triangles_and_vectors_read_their_halves() -> None:
+    """Of large ones: a call takes longer than what it saves on small ones."""
+    expr = L @ (U.T @ b) + V.T @ b - U @ b
+    for size in (1, 3, 256, 301):
+        rng = np.random.default_rng(size)
+        given = {name: np.triu(rng.normal(size=(size, size))) for name in "LUV"} | {"b": rng.normal(size=size)}
+        given |= {"L": np.array(given["L"].T), "V": np.tril(given["V"].T, -1) + np.eye(size)}
+        expected = given["L"] @ given["U"].T @ given["b"] + given["V"].T @ given["b"] - given["U"] @ given["b"]
+        for dtype, digits in (("float64", 1e-12), ("float32", 1e-4)):
+            arrays = {name: x.astype(dtype) for name, x in given.items()}
+            found = ed.compile(expr)(**arrays)
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, expected, rtol=digits, atol=digits * np.abs(expected).max())
+    assert ed.plan(expr, {"n": 301}).flops <= 4 * 301**2 + 3 * 301
+
+
+@pytest.mark.parametrize(
+    ("total", "most"),
+    [
+        (P + P.T, 3 * n * n),
+        (P - ed.diag(b) + 2 * P.T, 8 * n * n),
+        (T + P, 10 * n * n),
+        (P.T @ T @ P + P, 12 * n * n),
+    ],
+)
+def test_sums_of_matrices_of_few_entries_are_multiplied_out(total: ed.Expr, most: float) -> None:
+    """Where they have more entries together than as many products take."""
+    sizes = {"n": 300}
+    assert ed.plan(total @ A, sizes).flops <= most * (300 / n) ** 2
+    point = random_point([ed.sum(total @ A)], sizes)
+    expected = ed.evaluate(total, point) @ point["A"]
+    least = 1e-10 * np.abs(expected).max()
+    np.testing.assert_allclose(ed.compile(total @ A)(**point), expected, rtol=1e-10, atol=least)
 
 
 def test_determinants_of_bands_take_their_entries_only() -> None:

@@ -118,6 +118,11 @@ def alike(x: Expr) -> Expr:
     return construct.apply(_alike, (x,))
 
 
+def is_alike(x: Expr) -> bool:
+    """Whether it is such a vector."""
+    return isinstance(x, Apply) and x.function is _alike
+
+
 _argmax = row("argmax", _ties, None, latex=r"\operatorname{argmax}", core=(1,), output=_same, flops=lambda n: 2 * n,
               bounds=within(0, 1), source=written("argmax"))  # fmt: skip
 _max = row(

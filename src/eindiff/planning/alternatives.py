@@ -21,7 +21,7 @@ from eindiff.core.sizes import Evaluate, Size
 from eindiff.core.tensor_order import numbered
 from eindiff.planning.equal_parts import flops_alone, path_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
-from eindiff.planning.low_rank import LOGARITHMS, is_of_sum, splits, without
+from eindiff.planning.low_rank import DETERMINANTS, is_of_sum, splits, without
 from eindiff.planning.simplify import joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
@@ -30,9 +30,10 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
     """Outputs with another node in the place of one; `evaluate` knows the sizes. It is about matrices and vectors, and
     sums of outer products of such. What is `guarded` refuses values that would lose digits."""
     nodes = topological(outputs)
-    for matrix in dict.fromkeys(node.children[0] for node in nodes if is_of_sum(node, "inv", *LOGARITHMS)):
+    for matrix in dict.fromkeys(node.children[0] for node in nodes if is_of_sum(node, "inv", *DETERMINANTS)):
         yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
-    yield _with_vectors_multiplied(outputs, evaluate)
+    yield _with_sums_multiplied(outputs, evaluate, 1, _is_matrix_sum)
+    yield _with_sums_multiplied(outputs, evaluate, 2, lambda x: isinstance(x, Add) and x.ndim == 2)
     for node in nodes:
         if node.ndim <= 2 and not is_kept(node):
             yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
@@ -49,14 +50,16 @@ def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr
     return rebuild(outputs, change) if any(map(is_kept, topological(outputs))) else [*outputs]
 
 
-def _with_vectors_multiplied(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
-    """Outputs with all products of sums of matrices and vectors multiplied out that pay: `A + U V'` is formed for all
-    of them or for none, so `(A + U V') x` alone saves nothing beside `(A + U V')' (A + U V') x`."""
+def _with_sums_multiplied(
+    outputs: Sequence[Expr], evaluate: Evaluate, ndim: int, is_sum: Callable[[Expr], bool]
+) -> list[Expr]:
+    """Outputs with all products of sums and vectors multiplied out that pay, or of matrices, too: `A + U V'` is formed
+    for all of them or for none, so `(A + U V') x` alone saves nothing beside `(A + U V')' (A + U V') x`."""
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         made = with_children(node, children, inline=children != list(node.children))
-        has_vectors = is_contraction(made) and any(x.ndim == 1 for x in made.operands)
-        return _multiplied(made, _is_matrix_sum, evaluate) if has_vectors else made
+        is_thin = is_contraction(made) and any(x.ndim <= ndim for x in made.operands)
+        return _multiplied(made, is_sum, evaluate) if is_thin else made
 
     return rebuild(outputs, change)
 
@@ -113,7 +116,9 @@ def _thin_product(node: Einsum, place: int, places: Sequence[int], evaluate: Eva
     terms = [construct.einsum(1, [(x, labels), (thin, theirs)], output, sizes) for x in total.children]
     if not is_contraction(whole) or not _is_better_alone(whole, total, terms, evaluate):
         return None
-    [made] = substituted([construct.add(terms)], {thin: product})
+    if (joined := construct.add(terms)) is whole:
+        return None
+    [made] = substituted([joined], {thin: product})
     return construct.einsum(1, [*rest, (made, output)], node.output, sizes, inline=False)
 
 

@@ -24,7 +24,15 @@ class Speed(NamedTuple):
 
 
 PLAIN = Speed()
+PERMUTATION = "permutation"
+# Diagonals of a band, as a guess where only its array shows them; entries of a row
+ENTRIES_IN_ROW = {"tridiagonal": 3, "banded": 7, PERMUTATION: 1}
 Speeds = tuple[Speed, ...]
+
+
+def speed(entries: float, columns: float, is_inverse: bool = False) -> Speed:
+    """That of a matrix with so many entries in each of its rows, or of the inverse of one."""
+    return Speed(min(1.0, (50 if is_inverse else 16) * entries / max(1, columns)), is_inverse)  # longer than BLAS, each
 
 
 def contraction_path(

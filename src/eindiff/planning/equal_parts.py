@@ -13,11 +13,20 @@ from math import prod
 from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.groups import grouped
-from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map
+from eindiff.core.leaves import BANDS
+from eindiff.core.nodes import Add, Einsum, Expr, Variable, is_contraction, is_index_map, is_inverse
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate, Size
 from eindiff.core.tensor_order import Path
-from eindiff.planning.contraction_order import contraction_path, path_flops
+from eindiff.planning.contraction_order import (
+    ENTRIES_IN_ROW,
+    PLAIN,
+    Speed,
+    Speeds,
+    contraction_path,
+    path_flops,
+    speed,
+)
 from eindiff.planning.tuning import BEST_LIMIT, CLEARLY, SPLIT_LIMIT
 
 Split = tuple[list[int], list[int]]  # the places of the operands of two parts
@@ -96,13 +105,38 @@ def flops_alone(node: Expr, evaluate: Evaluate, squares: bool = True) -> float:
     if not is_contraction(node):
         return float(prod(map(evaluate, node.shape)))
     sizes, path = _known_sizes(node, evaluate), path_alone(node, evaluate)
-    flops = path_flops(node.labels, node.output, sizes, path, _keys(node))
+    flops = path_flops(node.labels, node.output, sizes, path, _keys(node), _speeds(node, evaluate))
     return flops / (2 if squares and _is_square(node) else 1)
 
 
 def path_alone(node: Einsum, evaluate: Evaluate) -> Path:
     """The best order of multiplication of a contraction, if nothing of it is there."""
-    return contraction_path(node.labels, node.output, _known_sizes(node, evaluate), operands=_keys(node))
+    speeds = _speeds(node, evaluate)
+    return contraction_path(node.labels, node.output, _known_sizes(node, evaluate), "auto", _keys(node), speeds)
+
+
+def _speeds(node: Einsum, evaluate: Evaluate) -> Speeds:
+    """What products with the operands of a contraction take; nothing where all are full."""
+    found = tuple([_speed(x, evaluate) for x in node.operands])
+    return () if all(x is PLAIN for x in found) else found
+
+
+def _speed(x: Expr, evaluate: Evaluate) -> Speed:
+    """What products with a matrix take whose entries are near its diagonal, or one in a row."""
+    is_inverted = is_inverse(x)
+    kind = _kind(x.children[0] if is_inverted else x)
+    return speed(ENTRIES_IN_ROW[kind], evaluate(x.shape[0]), is_inverted) if kind in ENTRIES_IN_ROW else PLAIN
+
+
+def _kind(x: Expr) -> str:
+    """The property of a matrix, or of a sum of such and diagonal ones, that says where its entries are."""
+    if isinstance(x, Variable):
+        return next((word for word in ENTRIES_IN_ROW if word in x.properties), "")
+    if isinstance(x, Einsum) and x.is_product and len({*x.output}) == 2 == x.ndim:
+        return next((_kind(y) for y in x.operands if y.ndim == 2), "")
+    terms = x.terms if isinstance(x, Add) and x.ndim == 2 else ()
+    kinds = {_kind(y) for y in terms if not (isinstance(y, Einsum) and y.output[0] == y.output[1])}
+    return "banded" if kinds and kinds <= BANDS else ""
 
 
 def _known_sizes(node: Einsum, evaluate: Evaluate) -> dict[int, int]:

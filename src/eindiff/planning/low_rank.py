@@ -5,23 +5,23 @@
 - `inv(D + U M) = inv(M) inv(G) inv(D)`, where D is an inverse, and so is M, or U is diagonal, and
 - `det(D + U M V) = det(D) det(M) det(G)`.
 
-D is a diagonal or an orthogonal matrix, or an inverse. Where a diagonal has entries that are much smaller than others,
-their reciprocals would cancel: digits would be lost that the sum has. So entries that may be of any size are held
-against each other where they are known (`functions.reductions.alike`), in programs that can do so. U and V may be
-vectors: a matrix with one column, and one with one row.
+D is a diagonal or an orthogonal matrix, an inverse, or a product of such. Where a diagonal has entries that are much
+smaller than others, their reciprocals would cancel: digits would be lost that the sum has. So entries that may be of
+any size are held against each other where they are known (`functions.reductions.alike`), in programs that can do so. U
+and V may be vectors: a matrix with one column, and one with one row.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import inf
 from typing import NamedTuple
 
 from eindiff.core import construct
-from eindiff.core.coefficients import ratio, to_power
+from eindiff.core.coefficients import HALF, ratio, to_power
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, components
 from eindiff.core.networks import new_label
@@ -30,16 +30,22 @@ from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate, Size
 from eindiff.facts.bounds import facts, interval
 from eindiff.functions import elementwise, multilinear
-from eindiff.functions.elementwise import log, power
+from eindiff.functions.elementwise import exp, log, power
 from eindiff.functions.indexing import concatenate
-from eindiff.functions.matrices import inv, logabsdet, logdet
+from eindiff.functions.matrices import det, inv, logabsdet, logdet, signdet
 from eindiff.functions.multilinear import diag, eye
-from eindiff.functions.reductions import ALIKE, alike
+from eindiff.functions.reductions import ALIKE, alike, is_alike, prod
 from eindiff.planning.factoring import with_each
 from eindiff.planning.simplify import flat
 
 INVERSES = 4  # a sum of more terms is not looked through for inverses
-LOGARITHMS = ("logdet", "logabsdet")  # of determinants
+DETERMINANTS = {"det": det, "logdet": logdet, "logabsdet": logabsdet, "signdet": signdet}
+_OF_NUMBERS: dict[str, Callable[[Expr], Expr]] = {
+    "det": lambda x: x,
+    "logdet": log,
+    "logabsdet": lambda x: log(elementwise.abs(x)),
+    "signdet": elementwise.sign,
+}  # for matrices with one entry
 
 
 class Split(NamedTuple):
@@ -122,8 +128,8 @@ def _side_by_side(thin: Sequence[tuple[Expr, Expr, Expr]]) -> tuple[Expr, Expr, 
 
 
 def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
-    """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, of an orthogonal
-    matrix, or of an inverse; else None."""
+    """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, or of a product of
+    inverses and orthogonal matrices; else None."""
     if isinstance(matrix, Add) and facts(matrix).diagonal:
         matrix = diag(diag(matrix))
     coefficient, factors, output, sizes = construct.parts(matrix)
@@ -136,9 +142,8 @@ def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
             return None
         found = [*[x for x in factors if not x[1]], (alike(entries), output[:1])]
         return inv(construct.einsum(coefficient, found, output, sizes))
-    matrices = [node for node, labels in factors if labels]
-    is_known = len(matrices) == 1 and (_is_of_inverse(matrix) or _is_orthogonal(matrices[0]))
-    return inv(matrix) if is_known else None
+    matrices = [x for x, labels in flat(matrix)[1] if labels]
+    return inv(matrix) if matrices and all(is_inverse(x) or _is_orthogonal(x) for x in matrices) else None
 
 
 def _is_of_inverse(x: Expr) -> bool:
@@ -186,9 +191,11 @@ def _outer(factors: Sequence[Factor], output: Labels, sizes: dict[int, Size]) ->
 
 
 def _between(factors: Sequence[Factor], output: Labels) -> list[Expr]:
-    """Matrices from a row to a column whose product is that of factors; none if it is no such product."""
-    left, chain = list(factors), []
+    """Matrices from a row to a column whose product is that of factors; none if it is no such product. Vectors between
+    them are weights of rows and columns."""
+    left, chain = [f for f in factors if len(f[1]) > 1], []
     at, end = output
+    places = [at]
     while left:
         step = next((f for f in left if len(f[1]) == 2 and at in f[1] and f[1][0] != f[1][1]), None)
         if step is None:
@@ -196,7 +203,25 @@ def _between(factors: Sequence[Factor], output: Labels) -> list[Expr]:
         left.remove(step)
         chain.append(_turned(step, at))
         at = step[1][1] if step[1][0] == at else step[1][0]
-    return chain if at == end else []
+        places.append(at)
+    weights = [f for f in factors if len(f[1]) == 1]
+    if at != end or not {label for _, [label] in weights} <= {*places}:
+        return []
+    for weight, [label] in weights:
+        _weigh(chain, places.index(label), weight)
+    return chain
+
+
+def _weigh(chain: list[Expr], place: int, weight: Expr) -> None:
+    """Multiply the rows of a matrix of a chain by a vector, or the columns of the one before; both by its root where it
+    has one, so that a square stays one."""
+    if 0 < place < len(chain) and interval(weight).low >= 0:
+        root = diag(power(weight, HALF))
+        chain[place - 1], chain[place] = chain[place - 1] @ root, root @ chain[place]
+    elif place < len(chain):
+        chain[place] = diag(weight) @ chain[place]
+    else:
+        chain[-1] = chain[-1] @ diag(weight)
 
 
 def _turned(factor: Factor, row: int) -> Expr:
@@ -275,36 +300,63 @@ def _with_small(node: Einsum, gone: Collection[int], split: Split, ends: Labels)
     return construct.einsum(1, factors, node.output, sizes)
 
 
-def log_determinant(split: Split, absolute: bool) -> Expr | None:
-    """`log det(D + U M V)`, or that of its absolute value; None if it is not known that det(D) and det(M) are positive,
-    since that of the sum may be so all the same."""
+def determinant(split: Split, name: str) -> Expr | None:
+    """`det(D + U M V)`, or its logarithm; None if the factors might be 0 and infinite where that is 0.
+
+    Where the sign of a factor is not known, a logarithm is that of the size, and no number where the sign is not 1.
+    """
     number, factors, output, _ = construct.parts(split.middle)
     is_multiple = not factors and (output[0] == output[1] or split.middle.shape == (1, 1))
     reciprocal = to_power(number, -1) if is_multiple else None
     small = split.small if reciprocal is None else construct.scale(reciprocal, split.small)
     inverted = [split.base] if reciprocal is not None else [split.base, split.middle]
-    known = [x for x in (_of_positive(matrix, absolute) for matrix in inverted) if x is not None]
-    if len(known) < len(inverted):
-        return None
-    if small.shape == (1, 1):
-        own = log(_size(_entry(small), absolute))
-    else:
-        own = logabsdet(small) if absolute else logdet(small)
-    return construct.add([own, *(construct.scale(-1, x) for x in known)])
+    if name == "det":
+        if not all(map(_has_determinant, inverted)):
+            return None
+        if all(x is eye(x.shape[0]) for x in inverted):
+            return _of_small(small, "det")
+    signs = [x for x in inverted if name != "logabsdet" and not _is_positive(x)]
+    own = "logdet" if name == "logdet" and not signs else "logabsdet"
+    known = [construct.scale(-1, _of_inverse(x, own)) for x in inverted]
+    if name == "logabsdet" or (name == "logdet" and not signs):
+        return construct.add([_of_small(small, name), *known])
+    sign = _of_small(small, "signdet")
+    for x in signs:
+        sign = sign * _of_inverse(x, "signdet")
+    size = construct.add([_of_small(small, "logabsdet"), *known])
+    return sign * exp(size) if name == "det" else size + log(sign)
 
 
-def _of_positive(matrix: Expr, absolute: bool) -> Expr | None:
-    """The logarithm of a determinant, or of its absolute value, that is there; None if that is not known."""
+def _of_small(small: Expr, name: str) -> Expr:
+    """A determinant, its sign or its logarithm."""
+    if small.shape != (1, 1):
+        return DETERMINANTS[name](small)
+    return _OF_NUMBERS[name](_entry(small))
+
+
+def _of_inverse(matrix: Expr, name: str) -> Expr:
+    """The sign of the determinant of a matrix that is there anyway, or its logarithm."""
+    if not facts(matrix).diagonal:
+        return DETERMINANTS[name](matrix)
+    found = _OF_NUMBERS[name](diag(matrix))
+    return prod(found) if name == "signdet" else multilinear.sum(found)
+
+
+def _is_positive(matrix: Expr) -> bool:
+    """Whether it is known that a determinant is positive."""
     known = facts(matrix)
-    if known.diagonal:
-        entries = diag(matrix)
-        has_logarithm = absolute or (interval(entries).low >= 0 and interval(entries).nonzero)
-        return multilinear.sum(log(_size(entries, absolute))) if has_logarithm else None
-    return logabsdet(matrix) if absolute else logdet(matrix) if known.psd else None
+    if not known.diagonal:
+        return known.psd
+    entries = interval(diag(matrix))
+    return entries.low >= 0 and entries.nonzero
 
 
-def _size(x: Expr, absolute: bool) -> Expr:
-    return elementwise.abs(x) if absolute else x
+def _has_determinant(matrix: Expr) -> bool:
+    """Whether the determinant of an inverse is known to be finite, and not 0."""
+    if not facts(matrix).diagonal:
+        return True  # it would be inverted anyway
+    entries = construct.parts(diag(inv(matrix)))[1]
+    return all(interval(x).nonzero or is_alike(x) for x, _ in entries)
 
 
 def without(outputs: Sequence[Expr], matrix: Expr, split: Split) -> list[Expr]:
@@ -316,8 +368,8 @@ def without(outputs: Sequence[Expr], matrix: Expr, split: Split) -> list[Expr]:
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         node = with_children(node, children, inline=children != list(node.children))
-        if is_of_sum(node, *LOGARITHMS) and node.children[0] is matrix:
-            other = log_determinant(split, is_of_sum(node, "logabsdet"))
+        if isinstance(node, Apply) and is_of_sum(node, *DETERMINANTS) and node.children[0] is matrix:
+            other = determinant(split, node.function.name)
             return node if other is None else other
         return _expanded(node, of_matrix, split) if is_contraction(node) else node
 

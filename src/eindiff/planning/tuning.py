@@ -42,7 +42,7 @@ SHORT_ROWS = 2**11
 # Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
 # the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
-TRIDIAGONAL = 256  # rows from which a product of a tridiagonal matrix and a vector reads its diagonals only
+PARTS_READ = 256  # rows from which a product of a triangle, or of a tridiagonal matrix, and a vector reads these only
 # Rows from which a single inverse is made of factors, and rows of one are solved for.
 FACTORED = 24
 # How often as many rows as those that are read of an inverse it has, for which these are solved for.

@@ -54,7 +54,8 @@ class Costs:
 
     def flops(self, x: Operation) -> float:
         """Operations on numbers."""
-        return x.work(self.evaluate) if callable(x.work) else float(self.evaluate(x.work))
+        work = x.work(self.evaluate) if callable(x.work) else float(self.evaluate(x.work))
+        return work / 2 if self.halves and is_square(x) else work
 
     def size(self, x: Operation) -> int:
         """The bytes of a result."""
@@ -84,7 +85,7 @@ class Costs:
     def _computing(self, x: Operation) -> float:
         """The predicted time of an operation without its call, and what memory takes."""
         is_half = x.op == "structured_product" and x.parameters[0] in TRIANGLES
-        if is_half or (x.op == "matmul" and len(x.shape) >= 2):
+        if len(x.shape) >= 2 and (is_half or x.op == "matmul"):
             m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
             is_halved = (is_half and n * k >= TRIANGLE**2) or (self.halves and is_square(x))
             return self.products(self.entries(x.shape[:-2]), m, n, k) / (2 if is_halved else 1)
@@ -119,9 +120,10 @@ class Costs:
 
 def is_square(x: Operation) -> bool:
     """Whether a product is one of matrices `A A'` or `A' A`, of which BLAS computes half."""
+    if x.op != "matmul" or len(x.shape) != 2:
+        return False
     one, other = x.operands
-    is_turned = any(y.op == "transpose" and y.operands[0] is z for y, z in ((one, other), (other, one)))
-    return is_turned and len(x.shape) == 2
+    return any(y.op == "transpose" and y.operands[0] is z for y, z in ((one, other), (other, one)))
 
 
 def missing(outputs: Iterable[Operation], done: Collection[Operation]) -> list[Operation]:

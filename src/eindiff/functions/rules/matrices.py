@@ -67,14 +67,15 @@ def _turned(factor: Factor, row: int, size: Size) -> Expr:
     return node if labels[0] == row else construct.transpose(node, (1, 0))
 
 
-def _scaled(x: Expr) -> tuple[list[Factor], Factor] | None:
-    """A square matrix with its rows or columns multiplied by vectors: these, numbers among them, and the matrix."""
-    _, factors, output, sizes = parts(x)
+def scaled(x: Expr) -> tuple[list[Factor], Factor] | None:
+    """A multiple of a square matrix with its rows or columns multiplied by vectors: these, numbers among them, and the
+    matrix."""
+    coefficient, factors, output, sizes = parts(x)
     matrices = [factor for factor in factors if len({*factor[1]}) == 2]
     others = [factor for factor in factors if len({*factor[1]}) < 2]
     if len(output) != 2 or {*output} != {label for _, labels in factors for label in labels} or len(matrices) != 1:
         return None
-    if len(others) + 1 < len(factors) or len(matrices[0][1]) != 2 or not others:
+    if len(others) + 1 < len(factors) or len(matrices[0][1]) != 2 or not (others or coefficient != 1):
         return None
     single = [(construct.einsum(1, [factor], (*{*factor[1]},), sizes), (*{*factor[1]},)) for factor in others]
     return single, matrices[0]
@@ -180,7 +181,7 @@ def inverse_of(a: Expr) -> Expr | None:
 def _inverse_of_scaled(a: Expr) -> Expr | None:
     """inv(diag(u) A diag(v)) = diag(1/v) inv(A) diag(1/u)."""
     coefficient, _, (row, column), _ = parts(a)
-    if (found := _scaled(a)) is None or (inverse := to_power(coefficient, -1)) is None:
+    if (found := scaled(a)) is None or (inverse := to_power(coefficient, -1)) is None:
         return None
     vectors, (matrix, labels) = found
     factors = [(power(vector, -1), own) for vector, own in vectors] + [(inv(matrix), labels[::-1])]

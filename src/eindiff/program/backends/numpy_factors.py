@@ -8,8 +8,11 @@ FACTOR_HELPERS = {
     "triangular_product": '''
 def triangular_product(A, B, lower):
     """A @ B for a triangular A; what is right of few entries is multiplied in less time by all of it."""
-    if A.shape[0] != A.shape[1] or B.size < 4096:
+    if A.shape[0] != A.shape[1] or B.size < (256 if B.ndim == 1 else 4096):
         return A @ B
+    if B.ndim == 1:
+        trmv, turned = linalg.blas.strmv if A.dtype == np.float32 else linalg.blas.dtrmv, A.flags.c_contiguous
+        return trmv(A.T if turned else A, B, lower=lower != turned, trans=turned)
     trmm = linalg.blas.strmm if A.dtype == np.float32 else linalg.blas.dtrmm
     if A.flags.c_contiguous:
         return trmm(1.0, A.T, B.T, side=1, lower=not lower).T
@@ -195,6 +198,18 @@ def inv_factored(factors):
         raise np.linalg.LinAlgError("Singular matrix")
     inverse = getattr(linalg.lapack, kind + "getri")(matrix, pivots, lwork=64 * len(matrix))[0]
     return inverse.T if turned else inverse
+''',
+    "inverse_diagonal_factored": '''
+def inverse_diagonal_factored(factors):
+    """The diagonal of an inverse, by the factors of its matrix: by Cholesky's sums of squares."""
+    matrix, pivots, _ = factors
+    kind = "s" if matrix.dtype == np.float32 else "d"
+    if pivots is None:
+        root = np.tril(getattr(linalg.lapack, kind + "trtri")(matrix, lower=1)[0])
+        return np.einsum("ij,ij->j", root, root)
+    if not matrix.diagonal().all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    return getattr(linalg.lapack, kind + "getri")(matrix, pivots, lwork=64 * len(matrix))[0].diagonal()
 ''',
     "det_factored": '''
 def det_factored(factors):

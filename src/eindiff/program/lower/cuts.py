@@ -103,7 +103,9 @@ class Cutting:
     def inside(self, x: Operation, part: AxisPart) -> Operation | None:
         """A part that is made without the whole; None if that would take more."""
         if (x, part) not in self.made:
-            self.made[x, part] = self._inside(x, part)
+            self.made[x, part] = found = self._inside(x, part)
+            if found is not None and x in self.once:
+                self.once.add(found)
         return self.made[x, part]
 
     def _inside(self, x: Operation, part: AxisPart) -> Operation | None:
@@ -118,10 +120,25 @@ class Cutting:
                 inner = self.inside(x.operands[0], part.along(-3 - part.axis))
                 return inner if inner is None or len(inner.shape) < 2 else self.operations.transpose(inner)
         entries, whole = self.costs.entries(part.shape(x.shape)), self.costs.entries(x.shape)
-        if x not in self.once or FEWER * entries > whole or not is_by_entries(x):
+        if x not in self.once or FEWER * entries > whole:
+            return None
+        if x.op in ("matmul", "structured_product"):
+            return self._of_product(x, part)
+        if not is_by_entries(x):
             return None
         parts = [self._of_operand(y, x.shape, part) for y in x.operands]
         return self.operations.make(x.op, parts, x.parameters, speed=x.speed)
+
+    def _of_product(self, x: Operation, part: AxisPart) -> Operation | None:
+        """Rows or columns of a product of two matrices, or entries of one of a matrix and a vector."""
+        left, right = x.operands
+        if len(left.shape) > 2 or len(right.shape) > 2:
+            return None
+        if len(right.shape) == 2 and part.axis == -1:
+            right = self._of_operand(right, right.shape, part)
+        else:
+            left = self._of_operand(left, left.shape, part if len(left.shape) == 2 == len(x.shape) else part.along(-2))
+        return self.operations.matmul(left, right)
 
     def _of_operand(self, y: Operation, whole: Shape, part: AxisPart) -> Operation:
         """The part of what is spread to a shape."""

@@ -9,11 +9,12 @@ takes less time by factors than by the library's own function, which solves for 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from eindiff.core import sizes as sz
 from eindiff.core.groups import grouped
 from eindiff.core.leaves import BANDS, TRIANGLES
-from eindiff.core.sizes import Evaluate
+from eindiff.core.sizes import Evaluate, Shape
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.halves import half, solution
@@ -36,9 +37,8 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     order = reachable(outputs)
     uses = count_uses(order, outputs)
     many, small = _with_many_sides(operations, order, costs)
-    found = {x: system for x in order if (system := _conjugated(operations, x, uses)) is not None}
-    conjugated = {x: system for x, system in found.items() if x.op == "matmul" or system not in small}
-    small -= {*conjugated.values()}
+    conjugated = {x: found for x in order if (found := _conjugated(operations, x, uses)) is not None}
+    small -= {found.system for found in conjugated.values()}
     wanted = [x for x in order if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1]
     few = {x for x in wanted if _has_few_entries(operations, x, costs)}
     users = grouped((_base(x.operands[0]), x) for x in wanted if x not in few)
@@ -47,7 +47,8 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     shared = {x for x in shared if half(operations, x) not in TRIANGLES}
     if not shared and not few and not small:
         return [*outputs]
-    return _Factorizations(operations, shared, few, small, conjugated).run(order, outputs)
+    on_diagonal = {x for x in order if _is_on_diagonal(operations, x, uses)}
+    return _Factorizations(operations, shared, few, small, conjugated, on_diagonal).run(order, outputs)
 
 
 def _has_few_entries(operations: Operations, x: Operation, costs: Costs) -> bool:
@@ -89,38 +90,66 @@ def _has_right_sides(x: Operation, costs: Costs, least: int, times: int) -> bool
     return rows * columns >= least and columns >= times * rows
 
 
-def _conjugated(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> Operation | None:
-    """The system `inv(A) X` whose solution is only needed for `X' inv(A) X`, or for its diagonal, which this is, for a
-    symmetric A."""
-    if x.op == "einsum":
-        return _conjugated_diagonal(operations, x, uses)
-    if x.op != "matmul" or len(x.shape) != 2:
+class _Conjugate(NamedTuple):
+    """A multiple of `X' inv(A) X` for a symmetric A, or of its diagonal, or of the sum of that."""
+
+    system: Operation  # `inv(A) X`, which nothing else needs
+    right: Operation  # X, of which the right side of the system may be a multiple
+    multiple: list[Operation]  # numbers whose product it is
+
+
+def _conjugated(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> _Conjugate | None:
+    """What an operation is if it multiplies the solution of a system with its own right side."""
+    if len(x.operands) != 2 or x.op not in ("matmul", "inner", "einsum") or len(x.shape) > 2:
         return None
     for one, other in (x.operands, x.operands[::-1]):
         system = _base(one)
-        if _is_symmetric_system(operations, system) and uses[system] == 1:
-            mirrored = other if one.op == "transpose" else operations.transpose(other)
-            is_left = (one.op == "transpose") == (one is x.operands[0])
-            if mirrored is system.operands[1] and is_left:
-                return system
+        is_system = system.op == "solve" and not system.parameters[0] and len(system.shape) == 2
+        if not is_system or uses[system] > 1 or system.operands[0] not in operations.symmetric:
+            continue
+        own, left = (_of_numbers(operations, y) for y in (system.operands[1], other))
+        if _is_conjugated(operations, x, one, own[0], left[0]):
+            return _Conjugate(system, own[0], [*own[1], *left[1]])
     return None
 
 
-def _conjugated_diagonal(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> Operation | None:
-    """The system whose solution is only needed for the diagonal of `X' inv(A) X`, which a sum of products is."""
-    for right, system in (x.operands, x.operands[::-1]) if len(x.operands) == 2 else ():
-        if _is_symmetric_system(operations, system) and uses[system] == 1 and len(system.shape) == 2:
-            is_turned = system.operands[1] is operations.transpose(right)
-            turned = "ij,ji->j" if system is x.operands[0] else "ij,ji->i"
-            if is_turned and x.parameters[0] == turned:
-                return system
-            if system.operands[1] is right and x.parameters[0] == "ij,ij->j":
-                return system
-    return None
+def _is_conjugated(operations: Operations, x: Operation, one: Operation, right: Operation, left: Operation) -> bool:
+    """Whether an operation multiplies a solution, or its transpose, with its own right side so that this is X' beside
+    it, or sums the products of their entries."""
+    is_turned = operations.transpose(left) is right
+    if x.op == "matmul":
+        is_left = one is x.operands[0]
+        return len(x.shape) == 2 and (left is right and is_left if one.op == "transpose" else is_turned and not is_left)
+    if one.op == "transpose":
+        return False
+    if x.op == "inner":
+        return left is right
+    turned = "ij,ji->j" if one is x.operands[0] else "ij,ji->i"
+    return (is_turned and x.parameters[0] == turned) or (left is right and x.parameters[0] == "ij,ij->j")
 
 
-def _is_symmetric_system(operations: Operations, x: Operation) -> bool:
-    return x.op == "solve" and not x.parameters[0] and x.operands[0] in operations.symmetric
+def _of_numbers(operations: Operations, x: Operation) -> tuple[Operation, list[Operation]]:
+    """A matrix of which one is a multiple, and the numbers by which that is multiplied."""
+    if x.op == "transpose":
+        found, numbers = _of_numbers(operations, x.operands[0])
+        return operations.transpose(found), numbers
+    if x.op in ("scale", "negate"):
+        found, numbers = _of_numbers(operations, x.operands[0])
+        return found, [*numbers, operations.number(x.parameters[0] if x.op == "scale" else -1)]
+    if x.op == "multiply":
+        numbers = [y for y in x.operands if not y.shape]
+        matrices = [y for y in x.operands if y.shape]
+        return (matrices[0], numbers) if numbers and [y.shape for y in matrices] == [x.shape] else (x, [])
+    return x, []
+
+
+def _is_on_diagonal(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> bool:
+    """Whether it is the diagonal of an inverse, or its sum, and factors show these without the inverse."""
+    if x.op not in ("diagonal", "trace") or len(x.operands[0].shape) != 2 or not is_call(_base(x.operands[0]), "inv"):
+        return False
+    inverse = _base(x.operands[0])
+    matrix = inverse.operands[0]
+    return half(operations, matrix) in TRIANGLES or (matrix in operations.symmetric and uses[inverse] == 1)
 
 
 def _base(matrix: Operation) -> Operation:
@@ -132,13 +161,14 @@ class _Factorizations:
 
     def __init__(
         self, operations: Operations, shared: set[Operation], few: set[Operation], small: set[Operation],
-        conjugated: Mapping[Operation, Operation],
+        conjugated: Mapping[Operation, _Conjugate], on_diagonal: set[Operation],
     ) -> None:  # fmt: skip
         self.operations = operations
         self.shared = shared
         self.few = few
         self.small = small
         self.conjugated = conjugated
+        self.on_diagonal = on_diagonal
 
     def run(self, order: Sequence[Operation], outputs: Sequence[Operation]) -> list[Operation]:
         """The outputs, made anew."""
@@ -147,9 +177,11 @@ class _Factorizations:
             operands = [done[y] for y in x.operands]
             if x in self.small:
                 done[x] = self.operations.make("solve_many", operands, shape=x.shape, work=x.work, speed=x.speed)
-            elif (system := self.conjugated.get(x)) is not None and self._is_shared(system):
-                conjugate = self._conjugate_diagonal if x.op == "einsum" else self._conjugate
-                done[x] = conjugate(*[done[y] for y in system.operands])
+            elif (found := self.conjugated.get(x)) is not None and self._is_shared(found.system):
+                done[x] = self._conjugated(x, found, done)
+            elif x in self.on_diagonal:
+                matrix = _base(x.operands[0]).operands[0]
+                done[x] = self._on_diagonal(x, done[matrix], half(self.operations, matrix) in TRIANGLES)
             elif self._is_shared(x):
                 done[x] = self._factored(x, operands)
             elif x in self.few:
@@ -184,6 +216,31 @@ class _Factorizations:
 
         return self.operations.make("factors", [matrix], (symmetric,), shape=matrix.shape, work=work, speed=LAPACK)
 
+    def _on_diagonal(self, x: Operation, matrix: Operation, is_triangle: bool) -> Operation:
+        """The diagonal of the inverse of a triangle, or of a symmetric matrix, or the sum of that."""
+        n = matrix.shape[0]
+        if is_triangle:
+            entries = self.operations.make("diagonal", [matrix], ("ii->i",), shape=(n,))
+            made = self.operations.power(entries, -1)
+        else:
+            made = self._of_factors(self._factors(matrix, True), "inverse_diagonal", (n,))
+        return self.operations.make("sum", [made], shape=(), work=n) if x.op == "trace" else made
+
+    def _conjugated(self, x: Operation, found: _Conjugate, done: Mapping[Operation, Operation]) -> Operation:
+        """A multiple of `X' inv(A) X`, of its diagonal, or of the sum of that."""
+        right = found.right
+        right = done[right] if right in done else self.operations.transpose(done[right.operands[0]])
+        conjugate = self._conjugate if x.op == "matmul" else self._conjugate_diagonal
+        made = conjugate(done[found.system.operands[0]], right)
+        if x.op == "inner":
+            made = self.operations.make("sum", [made], shape=(), work=right.shape[1])
+        is_symmetric = made in self.operations.symmetric
+        for y in found.multiple:
+            is_number, own = y.op == "number", self.operations
+            made = own.scale(y.parameters[0], made) if is_number else own.times([done[y], made])
+        self.operations.symmetric.update([made] if is_symmetric else [])
+        return made
+
     def _conjugate(self, matrix: Operation, right: Operation) -> Operation:
         n, m = right.shape
 
@@ -213,15 +270,19 @@ class _Factorizations:
         factors = self._factors(matrix, symmetric)
         if x.op == "solve":
             return self._solved(factors, operands[1], turned)
-        name, n = x.parameters[0], matrix.shape[0]
-
-        def work(evaluate: Evaluate) -> float:
-            return (2 if symmetric else 4) / 3 * evaluate(n) ** 3 if name == "inv" else evaluate(n)
-
-        result = self.operations.make("of_factors", [factors], (name,), shape=x.shape, work=work, speed=LAPACK)
+        result = self._of_factors(factors, x.parameters[0], x.shape)
         if symmetric and x.shape:
             self.operations.symmetric.add(result)
         return self.operations.transpose(result) if turned and x.shape else result
+
+    def _of_factors(self, factors: Operation, name: str, shape: Shape) -> Operation:
+        """An inverse, its diagonal, or a determinant."""
+        n, times = factors.shape[0], {"inv": 2 if factors.parameters[0] else 4, "inverse_diagonal": 1}.get(name)
+
+        def work(evaluate: Evaluate) -> float:
+            return times / 3 * evaluate(n) ** 3 if times else evaluate(n)
+
+        return self.operations.make("of_factors", [factors], (name,), shape=shape, work=work, speed=LAPACK)
 
     def _solved(self, factors: Operation, right: Operation, turned: bool) -> Operation:
         n, entries = right.shape[0], sz.product(right.shape)

@@ -16,8 +16,9 @@ from eindiff.facts.definiteness import is_symmetric
 from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
 from eindiff.planning import tuning
+from eindiff.planning.contraction_order import ENTRIES_IN_ROW
 from eindiff.program.costs import Costs
-from eindiff.program.lower.halves import ENTRIES_IN_ROW, half, solution
+from eindiff.program.lower.halves import half, solution
 from eindiff.program.operations import (
     ARITHMETIC,
     FUNCTION,

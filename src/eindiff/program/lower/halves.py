@@ -8,11 +8,8 @@ from __future__ import annotations
 from eindiff.core import sizes as sz
 from eindiff.core.leaves import BANDS
 from eindiff.core.sizes import Evaluate
+from eindiff.planning.contraction_order import ENTRIES_IN_ROW
 from eindiff.program.operations import ARITHMETIC, BLAS, LAPACK, Operation, Operations, is_call
-
-PERMUTATION = "permutation"
-# Diagonals of a band, as a guess where only its array shows them; entries of a row
-ENTRIES_IN_ROW = {"tridiagonal": 3, "banded": 7, PERMUTATION: 1}
 
 _TURNED = {"lower": "upper", "upper": "lower", **{band: band for band in BANDS}, "": ""}
 

@@ -21,11 +21,11 @@ from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import Path, tensor_order_path
 from eindiff.planning import tuning
-from eindiff.planning.contraction_order import Speed, contraction_path, path_flops
+from eindiff.planning.contraction_order import ENTRIES_IN_ROW, PERMUTATION, Speed, contraction_path, path_flops, speed
 from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
-from eindiff.program.lower.symmetric_products import exchanged, is_undone, symmetric_product
+from eindiff.program.lower.symmetric_products import exchanged, is_undone, square_within, symmetric_product
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.triangles import SUMMED_ENTRIES, between, running_sum
 from eindiff.program.operations import ARITHMETIC, Operation, Operations, broadcast, is_call, is_reciprocal
@@ -171,6 +171,7 @@ class Products(Contractions):
     ) -> tuple[Number, Tensor]:
         """Two tensors are multiplied at a time; people read one einsum instead, where that would form a larger one."""
         factors = terms = self._with_known_pair(terms, kept, sizes)
+        parts = [[x] for x in terms]  # what each is the product of
         for i, j in self._path(terms, kept, sizes):
             if len(terms) > 2 and (square := symmetric_product(self, coefficient, terms, kept)) is not None:
                 return 1, square
@@ -181,7 +182,9 @@ class Products(Contractions):
                 return coefficient, self.einsum(terms, kept)
             eager = () if self.operations.functional else rest  # compilers choose where axes lie themselves
             self.outer = {label for x in eager for label in x.labels if label in kept}
-            terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
+            parts = [*[x for k, x in enumerate(parts) if k not in (i, j)], [*parts[i], *parts[j]]]
+            square = square_within(self, parts[-1], result)
+            terms = [*rest, square or self.pair(terms[i], terms[j], needed, kept, last=not rest)]
         return coefficient, exchanged(terms[0], factors, kept)
 
     def _with_known_pair(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> list[Tensor]:
@@ -309,9 +312,8 @@ class Products(Contractions):
         if len(x.labels) != 2 or len(matrix.shape) != 2:
             return Speed()
         found = self._half(matrix, 2) if is_inverse else self._kind(matrix)
-        entries = SUMMED_ENTRIES if matrix.op == "triangle" else halves.ENTRIES_IN_ROW.get(found, inf)
-        near = entries / max(1, self.entries(matrix.shape[1:]))
-        return Speed(min(1.0, (50 if is_inverse else 16) * near), is_inverse)  # which take longer than BLAS, each
+        entries = SUMMED_ENTRIES if matrix.op == "triangle" else ENTRIES_IN_ROW.get(found, inf)
+        return speed(entries, self.entries(matrix.shape[1:]), is_inverse)
 
     def _reduced(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
         """What only one tensor has is summed first."""
@@ -414,20 +416,21 @@ class Products(Contractions):
     def _kind(self, matrix: Operation) -> str:
         """In which way a matrix has few entries, for products with it."""
         if not self.operations.functional and halves.is_permutation(self.operations, matrix):
-            return halves.PERMUTATION
+            return PERMUTATION
         return self._half(matrix, tuning.TRIANGLE)
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels, last: bool) -> Tensor:
         """`A @ B`, of matrices or a matrix and a vector, with what is known of where their entries are."""
         left, right, order = self._sides(a, b, summed, hint, last)
         if self.costs is not None and not self.operations.functional:
-            if len(order) == 1 and self._half(left, tuning.TRIDIAGONAL) == "tridiagonal":
-                return Tensor(halves.structured_product(self.operations, left, right, "tridiagonal"), order)
-            if len(order) == 2 and (found := self._kind(left)):
+            if len(order) == 1 and (found := self._half(left, tuning.PARTS_READ)) not in ("", "banded"):
                 return Tensor(halves.structured_product(self.operations, left, right, found), order)
-            if len(order) == 2 and (found := self._kind(self.operations.transpose(right))):
-                left, right = self.operations.transpose(right), self.operations.transpose(left)
-                return Tensor(halves.structured_product(self.operations, left, right, found), order[::-1])
+            turned = self.operations.transpose
+            sides = [(left, right, order), (turned(right), turned(left), order[::-1])] if len(order) == 2 else []
+            kinds = [(kind, *side) for side in sides if (kind := self._kind(side[0]))]
+            if kinds:  # by the one that has the fewest entries
+                kind, left, right, order = min(kinds, key=lambda one: ENTRIES_IN_ROW.get(one[0], inf))
+                return Tensor(halves.structured_product(self.operations, left, right, kind), order)
         return Tensor(self.operations.matmul(left, right), order)
 
     def _sides(

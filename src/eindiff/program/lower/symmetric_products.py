@@ -32,6 +32,13 @@ def symmetric_product(
     return next((found for found in tried if found is not None), None)
 
 
+def square_within(products: Products, factors: Sequence[Tensor], kept: Sequence[int]) -> Tensor | None:
+    """`X' diag(d) X`, if that is what some of the factors of a longer product are; `X' X` is one pair."""
+    if len(factors) < 3 or len(kept) != 2 or len({x.operation for x in factors}) == len(factors):
+        return None
+    return symmetric_product(products, 1, factors, tuple(kept))
+
+
 def _symmetric(
     products: Products, coefficient: Number, factors: Sequence[Tensor], stack: Labels, kept: Labels
 ) -> Tensor | None:
@@ -74,7 +81,9 @@ def _gram(operations: Operations, matrix: Operation, weight: Operation) -> Opera
     columns = matrix.shape[-1]
     scratch = sz.product((*outer, row, columns))
     work, shape = sz.add(sz.product((*outer, row, columns, columns)), scratch), (*outer, columns, columns)
-    return operations.make("gram", [matrix, weight], shape=shape, work=work, speed=BLAS, scratch=scratch)
+    made = operations.make("gram", [matrix, weight], shape=shape, work=work, speed=BLAS, scratch=scratch)
+    operations.symmetric.update([made] if len(shape) == 2 else [])
+    return made
 
 
 def _last(factors: Sequence[Tensor], labels: Labels, count: int) -> Labels:

@@ -74,8 +74,9 @@ class Choice:
         if any(x.speed in (BLAS, LAPACK) for x in reachable(best.operations)):  # else there is nothing to reorder
             if self.is_brief or self._pays(best, self.repaid):
                 for other in self._second_forms(form):
-                    if (found := self._best_of([other, share(other)])).seconds < tuning.CLEARLY * best.seconds:
-                        best, starts = found, [form, other]
+                    found = self._best_of([other, share(other)])
+                    starts = [form, other] if found.seconds < tuning.NEARLY * best.seconds else starts
+                    best = found if found.seconds < tuning.CLEARLY * best.seconds else best
             best = self._improved(best, starts)
         own = Operations(single=self.single, functional=True, compiled=True)
         return for_compilers(own, best.operations, self.costs) if compiled else best.operations
