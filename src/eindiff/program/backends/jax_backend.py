@@ -174,7 +174,8 @@ def diagonal_alone(x):
     all of these, and the library hands what is much work to another thread, which takes longer than all of it."""
     n, zero = len(x), jnp.zeros((), x.dtype)
     if n <= 16:
-        return lax.select(np.eye(n, dtype=bool), lax.broadcast_in_dim(x, (n, n), (0,)), lax.full((n, n), zero))
+        is_there = np.equal.outer(np.arange(n), np.arange(n))
+        return lax.select(is_there, lax.broadcast_in_dim(x, (n, n), (0,)), lax.full((n, n), zero))
     if n <= 64 and default_backend() == "cpu" and device_count() == 1:
         return lax.pad(x, zero, [(0, 0, n)]).reshape(n, n)
     return jnp.diag(x)
