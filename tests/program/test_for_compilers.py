@@ -69,3 +69,18 @@ def test_products_go_along_rows(dtype: str, is_stored: bool) -> None:
         for found, value in zip(compiled(**given), expected, strict=True):
             np.testing.assert_allclose(found, value, rtol=tolerance, atol=tolerance * np.abs(value).max())
         assert len(jax.jit(jax.jacfwd(lambda w, f=compiled, g=given: f(**{**g, "w": w})[0]))(given["w"])) == n
+
+
+@pytest.mark.parametrize("n", [2, 40, 300])
+def test_what_balances_a_diagonal_is_put_there_in_one_loop(n: int) -> None:
+    """Without a matrix for what is taken away, and another for what is added."""
+    function = lambda x: jax.scipy.special.logsumexp(1e3 + x) + jnp.sum(x**3)  # noqa: E731
+    x = jnp.linspace(0.5, 60, n)
+    program, theirs = (jax.jit(one.hessian(function)).lower(x).compile() for one in (ej, jax))
+    assert program.memory_analysis().temp_size_in_bytes <= theirs.memory_analysis().temp_size_in_bytes + 8 * x.nbytes
+    x64 = np.asarray(x, np.longdouble)
+    p = np.exp(x64 - x64.max()) / np.exp(x64 - x64.max()).sum()
+    expected = -np.outer(p, p)
+    np.fill_diagonal(expected, [p[k] * (p[:k].sum() + p[k + 1 :].sum()) for k in range(n)])
+    expected += np.diag(6 * x64)
+    np.testing.assert_allclose(program(x), expected.astype(float), rtol=1e-10, atol=1e-300)

@@ -305,26 +305,32 @@ def determinant(split: Split, name: str) -> Expr | None:
 
     Where the sign of a factor is not known, a logarithm is that of the size, and no number where the sign is not 1.
     """
-    number, factors, output, _ = construct.parts(split.middle)
-    is_multiple = not factors and (output[0] == output[1] or split.middle.shape == (1, 1))
-    reciprocal = to_power(number, -1) if is_multiple else None
-    small = split.small if reciprocal is None else construct.scale(reciprocal, split.small)
-    inverted = [split.base] if reciprocal is not None else [split.base, split.middle]
-    if name == "det":
-        if not all(map(_has_determinant, inverted)):
-            return None
-        if all(x is eye(x.shape[0]) for x in inverted):
-            return _of_small(small, "det")
+    small, inverted = _divided(split)
+    if name == "det" and not all(map(_has_determinant, inverted)):
+        return None
+    if name == "det" and all(x is eye(x.shape[0]) for x in inverted):
+        return _of_small(small, "det")
     signs = [x for x in inverted if name != "logabsdet" and not _is_positive(x)]
     own = "logdet" if name == "logdet" and not signs else "logabsdet"
     known = [construct.scale(-1, _of_inverse(x, own)) for x in inverted]
-    if name == "logabsdet" or (name == "logdet" and not signs):
+    if name != "det" and not signs:
         return construct.add([_of_small(small, name), *known])
     sign = _of_small(small, "signdet")
     for x in signs:
         sign = sign * _of_inverse(x, "signdet")
     size = construct.add([_of_small(small, "logabsdet"), *known])
     return sign * exp(size) if name == "det" else size + log(sign)
+
+
+def _divided(split: Split) -> tuple[Expr, list[Expr]]:
+    """The small matrix, and the inverses whose determinants its own is divided by: a multiple of the identity in the
+    middle is a number of the small one."""
+    number, factors, output, _ = construct.parts(split.middle)
+    is_multiple = not factors and (output[0] == output[1] or split.middle.shape == (1, 1))
+    reciprocal = to_power(number, -1) if is_multiple else None
+    if reciprocal is None:
+        return split.small, [split.base, split.middle]
+    return construct.scale(reciprocal, split.small), [split.base]
 
 
 def _of_small(small: Expr, name: str) -> Expr:

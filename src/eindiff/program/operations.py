@@ -61,6 +61,7 @@ Op = Literal[
     "concatenate",  # (axis)
     "put",  # (shape, cuts or None, whether there is a base): entries at places, added to zeros or a base
     "fill",  # (whether the first operand is taken over, shape, assignments): the same in place, see `Assignment`
+    "balance",  # (axis, other): on their diagonal what the other entries along the first one add up to, negative
     # Arithmetic, entry by entry
     "negate", "multiply", "divide",
     "scale",  # (coefficient)
@@ -107,12 +108,10 @@ Op = Literal[
 OPS: tuple[Op, ...] = get_args(Op)
 
 # May share memory with an operand.
-VIEW_OPS = frozenset(
-    {
-        "transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "windows",
-        "part",
-    }
-)
+VIEW_OPS = frozenset({
+    "transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "windows",
+    "part",
+})  # fmt: skip
 # Written out wherever they are used.
 CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute", "expand", "only", "cut", "part"})
 # Of Python's numbers they make one of Python's numbers.

@@ -57,6 +57,16 @@ def norm_of_several(total, parts):
     squares = [np.square(x / top.reshape(top.shape + (1,) * len(axes))) for x, axes in parts]
     return np.sqrt(sum([np.sum(x, axes) if axes else x for x, (_, axes) in zip(squares, parts)])) * top
 ''',
+    "balanced": '''
+def balanced(x, axis, other):
+    """x with what the entries beside the diagonal of two axes add up to along the first one, negative, on it."""
+    n = x.shape[axis]
+    steps = np.arange(n)
+    first, second = ([n if k == place else 1 for k in range(x.ndim)] for place in (axis, other))
+    is_on = steps.reshape(first) == steps.reshape(second)
+    beside = np.where(is_on, 0.0, x)
+    return np.where(is_on, -np.sum(beside, axis, keepdims=True), beside)
+''',
     "inverse_or_zero": '''
 def inverse_or_zero(x):
     """1 / x, and 0 at 0."""

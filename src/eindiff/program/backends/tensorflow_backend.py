@@ -193,6 +193,15 @@ def diagonal(x):
     """The diagonal of a matrix, or a matrix with this diagonal."""
     return tf.linalg.diag(x) if len(x.shape) == 1 else tf.linalg.diag_part(x)
 ''',
+        "balanced": '''
+def balanced(x, axis, other):
+    """x with what the entries beside the diagonal of two axes add up to along the first one, negative, on it."""
+    n, ndim = x.shape[axis], len(x.shape)
+    first, second = ([n if k == place else 1 for k in range(ndim)] for place in (axis, other))
+    is_on = tf.reshape(tf.range(n), first) == tf.reshape(tf.range(n), second)
+    beside = tf.where(is_on, tf.zeros_like(x), x)
+    return tf.where(is_on, -tf.reduce_sum(beside, axis, keepdims=True), beside)
+''',
         "solve_triangular": '''
 def solve_triangular(A, b, lower):
     """The solution of a triangular system for a vector or a matrix."""

@@ -192,6 +192,7 @@ SHARED: dict[Op, Word] = {
     "number": lambda x, s: s.number(x.parameters[0]),
     "size": lambda x, s: s.size(x.parameters[0]),
     "transpose": "{0}.T",
+    "balance": lambda x, s: f"balanced({{0}}, {x.parameters[0]}, {x.parameters[1]})",
     "expand": lambda x, s: f"{{0}}[{index(x)}]",
     "only": _only,
     "cut": lambda x, s: f"{{0}}[{':, ' * x.parameters[0]}{s.cut(x.parameters[1])}]",

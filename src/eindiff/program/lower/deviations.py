@@ -9,8 +9,7 @@ from eindiff.core.labels import subscripts
 from eindiff.core.nodes import Expr
 from eindiff.planning.deviations import Balance, Deviation
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.lower.values import Arrays, Term, Value
-from eindiff.program.operations import Operation
+from eindiff.program.lower.values import Arrays, Value
 
 
 def with_total_zero(value: Value, found: Deviation | Balance, values: Mapping[Expr, Value], arrays: Arrays) -> Value:
@@ -22,23 +21,16 @@ def with_total_zero(value: Value, found: Deviation | Balance, values: Mapping[Ex
 
 def _balanced(value: Value, found: Balance, arrays: Arrays) -> Value:
     """A value with the total of the entries beside the diagonal, with the other sign, on it."""
-    shape, sizes = value.shape, dict(enumerate(value.shape))
-    order = tuple(range(len(shape)))
+    shape, order, operations = value.shape, tuple(range(len(value.shape))), arrays.operations
+    full, work = arrays.array(value), sz.multiply(2, sz.product(shape))
+    if operations.functional:
+        made = operations.make("balance", [full], (found.axis, found.other), shape=shape, work=work)
+        return arrays.value(Tensor(made, order), shape)
     on_it = tuple([found.other if axis == found.axis else axis for axis in order])
     kept = tuple([axis for axis in order if axis != found.axis])
-    full, operations = arrays.array(value), arrays.operations
-    if not operations.functional:
-        where = subscripts([on_it], kept), found.axis
-        parameters = (True, shape, (("balance", "=", where, 0),))
-        work = sz.multiply(2, sz.product(shape))
-        made = operations.make("fill", [full, operations.number(0)], parameters, shape=shape, work=work)
-        return arrays.value(Tensor(made, order), shape)
-
-    def less(x: Operation, entries: Tensor) -> Value:
-        return Value((Term(1, Tensor(x, order), order, sizes), Term(-1, entries, on_it, sizes)), shape)
-
-    others = arrays.array(less(full, arrays.products.reduce(Tensor(full, on_it), kept)))
-    return less(others, arrays.products.reduce(Tensor(others, order), kept))
+    parameters = (True, shape, (("balance", "=", (subscripts([on_it], kept), found.axis), 0),))
+    made = operations.make("fill", [full, operations.number(0)], parameters, shape=shape, work=work)
+    return arrays.value(Tensor(made, order), shape)
 
 
 def _without_mean(value: Value, found: Deviation, values: Mapping[Expr, Value], arrays: Arrays) -> Value:

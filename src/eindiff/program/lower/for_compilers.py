@@ -20,9 +20,9 @@ from eindiff.program.operations import (
 
 # What keeps small differences small: others may jump, and are given quotients as they are.
 _STEADY_OPS = VIEW_OPS | {
-    "array", "full", "repeat", "contiguous", "diagonal_matrix", "concatenate", "put", "negate", "multiply", "divide",
-    "scale", "power", "reciprocal", "raise", "add", "mean", "logistic", "sum", "trace", "matmul", "outer", "inner",
-    "einsum", "gram",
+    "array", "full", "repeat", "contiguous", "diagonal_matrix", "concatenate", "put", "balance", "negate", "multiply",
+    "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic", "sum", "trace", "matmul", "outer",
+    "inner", "einsum", "gram",
 }  # fmt: skip
 _STEADY_CALLS = frozenset({
     "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan", "arctan2", "arcsinh", "sqrt",

@@ -180,12 +180,15 @@ class Products(Contractions):
             result = [label for label in {*terms[i].labels, *terms[j].labels} if label in needed]
             if self.costs is None and rest and len(result) > max(2, len(terms[i].labels), len(terms[j].labels)):
                 return coefficient, self.einsum(terms, kept)
-            eager = () if self.operations.functional else rest  # compilers choose where axes lie themselves
-            self.outer = {label for x in eager for label in x.labels if label in kept}
+            self.outer = self._outer(rest, kept)
             parts = [*[x for k, x in enumerate(parts) if k not in (i, j)], [*parts[i], *parts[j]]]
             square = square_within(self, parts[-1], result)
             terms = [*rest, square or self.pair(terms[i], terms[j], needed, kept, last=not rest)]
         return coefficient, exchanged(terms[0], factors, kept)
+
+    def _outer(self, rest: Sequence[Tensor], kept: Labels) -> set[int]:
+        """The labels of the result that are in what is multiplied later; compilers choose where axes lie themselves."""
+        return set() if self.operations.functional else {*kept} & {label for x in rest for label in x.labels}
 
     def _with_known_pair(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> list[Tensor]:
         """Tensors with the product of two of them that was made before in their place, if the rest is cheaper then:
