@@ -35,8 +35,8 @@ THIN_TRANSPOSED = 2**17  # entries of A' from which `A' B` is, unless BLAS packs
 UNPACKED = 10**6
 # Rows of A, and multiplications, from which such a product `A B'` is computed with a copy of B'.
 COPIED = (40, 10**5)
-# Rows of A that such a product has at least, for which one core computes larger ones so, some rows at a time: where BLAS
-# has no such kernels for a processor, fewer rows at a time take up to 1.17 times as long as all.
+# Rows of A that such a product has at least, for which one core computes larger ones so, some rows at a time: where
+# BLAS has no such kernels for a processor, fewer rows at a time take up to 1.17 times as long as all.
 BLOCK_ROWS = 64
 # Entries of a row of `x y'` up to which BLAS, which packs nothing, takes half the time of NumPy's product.
 SHORT_ROWS = 2**11
