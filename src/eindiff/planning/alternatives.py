@@ -57,8 +57,12 @@ def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr
 
 
 def _is_opened(x: Expr) -> bool:
-    """Whether a sum is kept, or has products with inverses among its terms."""
-    return is_kept(x) or (_is_matrix_sum(x) and any(is_inverse(y) for term in x.children for y, _ in flat(term)[1]))
+    return is_kept(x) or _is_of_inverses(x)
+
+
+def _is_of_inverses(x: Expr) -> bool:
+    """Whether a sum has products with inverses among its terms."""
+    return _is_matrix_sum(x) and any(is_inverse(y) for term in x.children for y, _ in flat(term)[1])
 
 
 def nested_around_inverses(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
@@ -128,10 +132,11 @@ def _thin_product(node: Einsum, place: int, places: Sequence[int], evaluate: Eva
     outside = set(node.output).union(*(own for _, own in rest))
     product, theirs = _as_one(node, places)
     shared = set(labels).intersection(theirs)
-    if len(shared) != 1 or shared & outside or is_kept(product) or is_inverse(product):
+    summed = shared - outside if _is_of_inverses(operand) else shared
+    if len(summed) != 1 or summed & outside or is_kept(product) or is_inverse(product):
         return None  # an inverse beside a sum is a system, and multiplied out one that has to be formed
     thin = product if len(places) == 1 else construct.placeholder("a product", product.shape)  # it is there once
-    output = tuple([label for label in (*labels, *theirs) if label in outside])
+    output = tuple([label for label in dict.fromkeys((*labels, *theirs)) if label in outside])
     whole = construct.einsum(1, [(operand, labels), (thin, theirs)], output, sizes, inline=False)
     whole = construct.parts(whole)[1][0][0]
     total = operand.children[0] if is_kept(operand) else operand
