@@ -23,7 +23,7 @@ from eindiff.core.nodes import (
 )
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
-from eindiff.core.tensor_order import tensor_order_path
+from eindiff.core.tensor_order import Path, tensor_order_path
 
 PARTS_LIMIT = 20  # operands of a contraction in which parts are looked for
 
@@ -64,16 +64,17 @@ def nest_by_tensor_order(outputs: Sequence[Expr]) -> list[Expr]:
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         if isinstance(node, Einsum) and node.contracted and len(node.operands) > 2:
-            return _nested(node, children)
+            return nested(node, children, tensor_order_path(node.labels, node.output))
         return with_children(node, children)
 
     return rebuild(outputs, change)
 
 
-def _nested(node: Einsum, children: Sequence[Expr]) -> Expr:
+def nested(node: Einsum, children: Sequence[Expr], path: Path) -> Expr:
+    """A contraction of other operands as nested ones of two each, along a path."""
     factors = list(zip(children, node.labels, strict=True))
     sizes = dict(enumerate(node.sizes))
-    for left, right in tensor_order_path(node.labels, node.output):
+    for left, right in path:
         a, b = factors[left], factors[right]
         rest = [factor for k, factor in enumerate(factors) if k not in (left, right)]
         kept = set(node.output).union(*(labels for _, labels in rest))
@@ -213,7 +214,7 @@ def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Sequence[Factor]
     more = len(network.factors) - len(inner.factors)
     if more < 0 or not inner.operands <= network.operands or (not more and len(inner.output) <= len(network.output)):
         return None
-    if _is_square_around(network, inner) or _is_undone(network, inner):
+    if _is_square_around(network, inner) or _is_undone(network, inner) or (more and _is_between_inverses(inner)):
         return None
     for places, names in matches(inner.factors, network.factors, {}):
         rest = [factor for k, factor in enumerate(network.factors) if k not in places]
@@ -242,3 +243,21 @@ def _is_undone(network: _Opened, inner: _Opened) -> bool:
     twice = {x for x, count in inner.operands.items() if count > 1 and x.ndim > 1}
     around = network.operands - inner.operands
     return bool(twice) and any(is_inverse(x) and not twice.isdisjoint(topological(x.children)) for x in around)
+
+
+def _is_between_inverses(inner: _Opened) -> bool:
+    """Whether a part begins and ends with inverses.
+
+    Where `inv(A) u` is small beside `inv(A)`, the rounding errors of `inv(A) S inv(A)` are as large in its product with
+    u as elsewhere, and those of `inv(A) S (inv(A) u)` are not.
+    """
+    return len(inner.output) > 1 and all(_is_end_of_inverse(inner.factors, label) for label in inner.output)
+
+
+def _is_end_of_inverse(factors: Sequence[Factor], label: int) -> bool:
+    """Whether a label is that of an inverse only, maybe one inside of contractions."""
+    own = [(x, labels.index(label)) for x, labels in factors if label in labels]
+    if len(own) != 1:
+        return False
+    [(x, axis)] = own
+    return is_inverse(x) or (is_contraction(x) and _is_end_of_inverse(x.factors, x.output[axis]))

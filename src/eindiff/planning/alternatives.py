@@ -15,6 +15,7 @@ from math import prod
 
 from eindiff.core import construct
 from eindiff.core.construct import Factor
+from eindiff.core.nesting import nested
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
 from eindiff.core.rebuild import rebuild, substituted, with_children
 from eindiff.core.sizes import Evaluate, Size
@@ -22,7 +23,7 @@ from eindiff.core.tensor_order import numbered
 from eindiff.planning.equal_parts import flops_alone, path_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
 from eindiff.planning.low_rank import DETERMINANTS, is_of_sum, splits, without
-from eindiff.planning.simplify import joins
+from eindiff.planning.simplify import flat, joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
 
@@ -40,14 +41,42 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
 
 
 def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
-    """Outputs with products of kept sums and one matrix multiplied out where that takes fewer operations: `(A B - I) S`
-    is `A (B S) - S`, as with vectors. Not with another kept one, which would cost the digits of both."""
+    """Outputs with products of kept sums, or of sums of products with inverses, and one matrix multiplied out where
+    that takes fewer operations: `(A B - I) S` is `A (B S) - S`, as with vectors. Not of kept sums with another kept
+    one, which would cost the digits of both.
+
+    An inverse is multiplied with what is thin before anything is rounded that it multiplies: where K is little more
+    than `U U'`, the matrix `inv(K) W inv(K)` is large, as are its rounding errors, and `inv(K) U` is not. In
+    `inv(K) S (inv(K) W inv(K)) U` they would meet the inverse once more, and be as large as its square.
+    """
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         made = with_children(node, children)
-        return _multiplied(made, is_kept, evaluate) if is_contraction(made) else made
+        return _multiplied(made, _is_opened, evaluate) if is_contraction(made) else made
 
-    return rebuild(outputs, change) if any(map(is_kept, topological(outputs))) else [*outputs]
+    return rebuild(outputs, change) if any(map(_is_opened, topological(outputs))) else [*outputs]
+
+
+def _is_opened(x: Expr) -> bool:
+    return is_kept(x) or _is_of_inverses(x)
+
+
+def _is_of_inverses(x: Expr) -> bool:
+    """Whether a sum has products with inverses among its terms."""
+    return _is_matrix_sum(x) and any(is_inverse(y) for term in x.children for y, _ in flat(term)[1])
+
+
+def nested_around_inverses(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
+    """Contractions with inverses as products of two each, in the best order: what is thin comes first, and solutions
+    that several have in common are one, with the same rounding errors, which cancel where they do."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        if is_contraction(made) and len(made.operands) > 2 and any(map(is_inverse, made.operands)):
+            return nested(made, made.operands, path_alone(made, evaluate))
+        return made
+
+    return rebuild(outputs, change)
 
 
 def _with_sums_multiplied(
@@ -106,10 +135,11 @@ def _thin_product(node: Einsum, place: int, places: Sequence[int], evaluate: Eva
     outside = set(node.output).union(*(own for _, own in rest))
     product, theirs = _as_one(node, places)
     shared = set(labels).intersection(theirs)
-    if len(shared) != 1 or shared & outside or is_kept(product) or is_inverse(product):
+    summed = shared - outside if _is_of_inverses(operand) else shared
+    if len(summed) != 1 or summed & outside or is_kept(product) or is_inverse(product):
         return None  # an inverse beside a sum is a system, and multiplied out one that has to be formed
     thin = product if len(places) == 1 else construct.placeholder("a product", product.shape)  # it is there once
-    output = tuple([label for label in (*labels, *theirs) if label in outside])
+    output = tuple([label for label in dict.fromkeys((*labels, *theirs)) if label in outside])
     whole = construct.einsum(1, [(operand, labels), (thin, theirs)], output, sizes, inline=False)
     whole = construct.parts(whole)[1][0][0]
     total = operand.children[0] if is_kept(operand) else operand

@@ -35,6 +35,7 @@ from eindiff.core.nodes import (
 from eindiff.core.partial_sums import Parts, partial_sums, parts_apart, with_parts_first
 from eindiff.core.ranges import Ranges
 from eindiff.functions.reductions import as_log_softmax, as_softmax
+from eindiff.planning.alternatives import nested_around_inverses, with_thin_products
 from eindiff.planning.contraction_order import contraction_path
 from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
 from eindiff.planning.off_diagonals import without_diagonals
@@ -200,6 +201,7 @@ class _Interpreter:
         for variable, expr in named.items():
             self.values[variable] = self.found(expr)
         outputs = parts_apart(without_diagonals(centered(outputs)))
+        outputs = nested_around_inverses(with_thin_products(outputs, self.size), self.size)
         self.deviations = {**deviations(topological(outputs)), **balances(outputs)}
         self.parts = partial_sums(topological(outputs))
         order = with_parts_first(outputs, self.parts)

@@ -1,0 +1,70 @@
+"""Inverses of sums that are little more than `U U'`, with few columns: what is thin is multiplied with them first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.program.interpreter import evaluate  # alone: both lose some digits, in ways of their own
+
+RNG, NOISE, DECLARED = np.random.default_rng(0), 1e-6, "U(n,k); Y(n,m); c()"
+VALUES = {name: RNG.normal(size=shape) for name, shape in {"U": (8, 2), "V": (8, 2), "Y": (8, 10)}.items()}
+VALUES["c"] = np.array(NOISE)
+F = "tr(inv(U*U' + c*eye(n))*Y*Y') + logdet(U*U' + c*eye(n))"  # of probabilistic principal components
+STEP = mpmath.mpf(10) ** -40
+
+
+def gradient(at: Any, given: Any) -> Any:
+    inverse = mpmath.inverse(at * at.T + mpmath.mpf(NOISE) * mpmath.eye(len(VALUES["U"])))
+    return 2 * (inverse * at - inverse * given * given.T * inverse * at)
+
+
+def exact_hvp(given: Any) -> np.ndarray:
+    at, along = (mpmath.matrix(VALUES[name].tolist()) for name in "UV")
+    with mpmath.workdps(100):
+        ends = [gradient(at + step * along, given) for step in (STEP, -STEP)]
+        return np.array(((ends[0] - ends[1]) / (2 * STEP)).tolist(), float)
+
+
+@pytest.mark.parametrize("columns", [1, 10])
+def test_hessians_times_directions_of_factors(columns: int) -> None:
+    """The terms are as large as the square of an inverse, and their sum is as large as the inverse."""
+    values = {**VALUES, "Y": VALUES["Y"][:, :columns]}
+    expected = exact_hvp(mpmath.matrix(values["Y"].tolist()))
+    hvp = ed.hvp(ed.parse(F, DECLARED), "U", "V")
+    for found in (evaluate(hvp, values), ed.compile(hvp)(**values)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+
+
+MIDDLES = {  # the gradient by U is `-(M + M') U` for `M = inv(K) middle inv(K)`
+    "tr(inv(U*U' + c*eye(n)))": lambda inverse, A, y: mpmath.eye(8),
+    "y'*inv(U*U' + c*eye(n))*A*inv(U*U' + c*eye(n))*y": lambda inverse, A, y: (
+        A * inverse * y * y.T + y * y.T * inverse * A
+    ),
+}
+TOLERANCES = dict(zip(MIDDLES, (2e-8, 3e-11), strict=True))  # the first is of terms that cancel once more
+
+
+@pytest.mark.parametrize("text", MIDDLES)
+def test_diagonals_of_hessians_have_no_products_of_two_inverses_with_what_is_thin(text: str) -> None:
+    values, expected = {"U": VALUES["U"], "c": np.array(1e-3)}, np.zeros((8, 2))
+    diagonal = ed.hessian_diagonal(ed.parse(text, DECLARED + "; A(n,n); y(n)"), "U")
+    values |= {"A": VALUES["Y"][:, :8], "y": VALUES["V"][:, 0]}
+    at, A, y = (mpmath.matrix(values[name].tolist()) for name in "UAy")
+    with mpmath.workdps(100):
+        for place in np.ndindex(8, 2):
+            ends = []
+            for step in (STEP, -STEP):
+                moved = at.copy()
+                moved[place] += step
+                inverse = mpmath.inverse(moved * moved.T + mpmath.mpf(1e-3) * mpmath.eye(8))
+                middle = inverse * MIDDLES[text](inverse, A, y) * inverse
+                ends.append((-(middle + middle.T) * moved)[place])
+            expected[place] = (ends[0] - ends[1]) / (2 * STEP)
+    given = {v.name: values[v.name] for v in ed.variables(diagonal)}
+    for found in (evaluate(diagonal, given), ed.compile(diagonal)(**given)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCES[text] * np.abs(expected).max())
