@@ -62,8 +62,15 @@ def _is_opened(x: Expr) -> bool:
 
 
 def _is_of_inverses(x: Expr) -> bool:
-    """Whether a sum has products with inverses among its terms."""
-    return _is_matrix_sum(x) and any(is_inverse(y) for term in x.children for y, _ in flat(term)[1])
+    """Whether a sum has products of several inverses and another matrix among its terms; vectors beside an inverse are
+    solutions, which are not large."""
+    terms = [[y for y, _ in flat(term)[1]] for term in x.children] if _is_matrix_sum(x) else []
+    return any(_has_matrix_beside_inverses(factors) for factors in terms)
+
+
+def _has_matrix_beside_inverses(factors: Sequence[Expr]) -> bool:
+    inverses = [x for x in factors if is_inverse(x)]
+    return len(inverses) > 1 and any(x.ndim == 2 for x in factors if not is_inverse(x))
 
 
 def nested_around_inverses(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:

@@ -151,6 +151,7 @@ PROGRAMS = (
     "ed.inv(M + M @ ed.outer(V, W))", "ed.inv(M @ ed.expm(M) - M.T @ ed.expm(M)) @ V", "ed.inv(p @ M + p @ M.T) * S",
     "ed.logdet(ed.inv(M) @ p @ ed.inv(M.T))", "ed.logdet(q @ M @ p @ M.T @ q.T)", "ed.det(q @ M @ M @ q.T)",
     "ed.logabsdet(ed.kron(M, M.T))", "ed.logabsdet(ed.inv(M) @ M.T @ p)", "ed.logabsdet(q @ M @ q.T)",
+    "ed.logabsdet(-3 * M)", "ed.logdet(3 * ed.diag(ed.exp(V)) @ p)",
     "ed.det(q @ M @ q.T + ed.eye(N))", "ed.logdet(q.T @ ed.diag(ed.exp(V)) @ q + ed.eye(N))",
 )  # fmt: skip
 AROUND = (
