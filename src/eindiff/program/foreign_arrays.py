@@ -134,7 +134,7 @@ def _inline(function: Callable) -> Callable:
     return run
 
 
-def _in_place(function: Callable, compiled: Callable) -> Callable:
+def _written_out(function: Callable, compiled: Callable) -> Callable:
     """A short program for JAX, compiled; in another one that JAX reads it is no part with a name, which would take
     longer to read and to compile than its lines."""
     jax, inline = import_module("jax"), _inline(function)
@@ -156,7 +156,7 @@ def prepared(
         case "jax":
             jit = import_module("jax").jit
             compiled = jit(function if may_loop else _inline(function), static_argnames=keywords)
-            return _in_place(function, compiled) if is_short and not may_loop else compiled
+            return _written_out(function, compiled) if is_short and not may_loop else compiled
         case "torch" if takes_arrays and import_module("torch").cuda.is_available():
             return Recorded(function)
     return function
