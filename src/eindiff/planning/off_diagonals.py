@@ -33,23 +33,29 @@ class _Split(NamedTuple):
 
 def without_diagonals(outputs: Sequence[Expr]) -> list[Expr]:
     """Outputs in which sums over pairs, of which what is on the diagonal cancels, are over the other pairs."""
-    order = topological(outputs)
-    if not any(map(_is_of_pairs, order)):
+    of_pairs: set[Expr] = set()
+    for node in topological(outputs):
+        if _is_of_pairs(node) or not of_pairs.isdisjoint(node.children):
+            of_pairs.add(node)
+    if not of_pairs:
         return [*outputs]
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         made = with_children(node, children)
-        return _over_others(made) if isinstance(made, Add) and len(made.terms) <= MOST_TERMS else made
+        if node in of_pairs and isinstance(made, Add) and len(made.terms) <= MOST_TERMS:
+            return _over_others(made)
+        return made
 
     return rebuild(outputs, change)
 
 
 def _is_of_pairs(node: Expr) -> bool:
-    """Whether a sum has entries of one array at several places, as `x_i - x_j`."""
+    """Whether a sum has entries of arrays at several places which cancel if these are the same, as `x_i - x_j`."""
     if not isinstance(node, Add) or node.ndim < 2:
         return False
-    read = [x.operands for x in node.terms if isinstance(x, Einsum) and x.is_product and not x.has_delta]
-    return len({*read}) < len(read)
+    products = [x for x in node.terms if isinstance(x, Einsum) and x.is_product and not x.has_delta]
+    read = grouped((x.operands, x.coefficient) for x in products).values()
+    return any(len(own) > 1 and reduce(plus, own) == 0 for own in read)
 
 
 def _pairs(node: Einsum) -> Iterator[tuple[int, int]]:
