@@ -31,7 +31,8 @@ What `ed.parse`, the terminal and the page read. It is the language of matrixcal
 
 **Declarations** say what names are: `A(m,n); x(n); S(n,n) symmetric; c`. Sizes are names or numbers;
 behind the shape stand properties: `symmetric`, `psd`, `positive`, `orthogonal`, `lower`, `upper`, `unit`,
-`tridiagonal`, `banded`, `permutation`; `g(m) into n` are indices. What is not declared is found from
+`tridiagonal`, `banded`, `permutation`, or other words for these (`SPD`, `LowerTriangular`, `positive definite`);
+`g(m) into n` are indices. What is not declared is found from
 its use; `ed.reading(text)` tells what was found.
 """
 

@@ -21,6 +21,11 @@ def test_tensor_has_properties_behind_its_sizes():
     assert ed.tensor("T", ("positive", "n")).shape == ("positive", "n")
 
 
+def test_properties_have_the_words_of_others_too():
+    assert ed.matrix("M", "n", "n", "SPD") is ed.matrix("M", "n", "n", "psd")
+    assert ed.matrix("L", "n", "n", "UnitLowerTriangular") is ed.matrix("L", "n", "n", "lower", "unit")
+
+
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.core import construct
+from eindiff.core import construct, nodes
 from eindiff.core.index_relations import IndexMap, Lower
 from eindiff.functions import elementwise
 from eindiff.text.read.declarations import parse_declarations
@@ -381,8 +381,39 @@ ERRORS = {
     ("x", "x(n) symetric"): (
         "unknown property symetric; did you mean symmetric? (line 1, column 6)\n  x(n) symetric\n       ^~~~~~~~"
     ),
+    ("x", "x(n) triangular"): (
+        "triangular is lower or upper: lower triangular (line 1, column 6)\n  x(n) triangular\n       ^~~~~~~~~~"
+    ),
+    ("x", "x(n) SPD"): "x cannot be SPD: it is n (line 1, column 1)\n  x(n) SPD\n  ^~~~~~~~",
     ("x", "x(n); x(m)"): "x is declared twice (line 1, column 7)\n  x(n); x(m)\n        ^",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ours", "others"),
+    {
+        "S(n,n) psd": "S(n,n) SPD",
+        "S(n, n) psd; x(n)": "S(n,n) positive definite, x(n)",
+        "S(n,n) psd symmetric": "S(n,n) Symmetric, PosDef",
+        "S(n,n) psd;": "S(n,n) positive semi definite",
+        "S(n,n) positive diagonal": "S(n,n) SPD, Diagonal",
+        "S(n,n) diagonal": "S(n,n) Diagonal, SPSD",
+        "S(n,n) lower": "S(n,n) LowerTriangular",
+        "S(n,n) lower unit": "S(n,n) unit lower_triangular",
+        "S(n,n) unit upper": "S(n,n) UnitUpperTriangular",
+        "S matrix; x vector positive": "S Matrix; x Vector Positive",
+    }.items(),
+)
+def test_properties_have_the_words_of_others_too(ours, others):
+    assert parse("S*x", others) is parse("S*x", ours)
+
+
+def test_names_that_are_words_of_properties_stay_names():
+    declarations = "x(n), lower, upper; diagonal(n), S(n,n)"
+    found = parse("sum((x - lower) .* (upper - x)) + diagonal'*S*diagonal", declarations)
+    assert {(v.name, v.shape) for v in nodes.variables(found)} == {
+        ("x", ("n",)), ("lower", ()), ("upper", ()), ("diagonal", ("n",)), ("S", ("n", "n"))
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "declarations"), ERRORS)

@@ -35,13 +35,13 @@ from eindiff.core.einsums import (  # fmt: skip
     transpose_core,
     with_coefficient,
 )
-from eindiff.core.leaves import PROPERTIES, constant, placeholder, variable
+from eindiff.core.leaves import PROPERTIES, constant, placeholder, properties_of, variable
 from eindiff.core.powers import known_power, power_parts
 from eindiff.core.sums import add, factored, in_front, sealed, symmetric_part
 
 __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
     "einsum", "factored", "filled", "in_front", "is_number", "is_zero", "known_power", "map_",
-    "parts", "placeholder", "power_parts", "scale", "sealed", "size_number", "symmetric_part", "transpose",
-    "transpose_core", "variable", "with_coefficient",
+    "parts", "placeholder", "power_parts", "properties_of", "scale", "sealed", "size_number", "symmetric_part",
+    "transpose", "transpose_core", "variable", "with_coefficient",
 ]  # fmt: skip

@@ -18,6 +18,22 @@ OF_SQUARE_MATRICES = frozenset({"symmetric", "psd", "orthogonal", "permutation",
 BANDS = frozenset({"tridiagonal", "banded"})  # where entries are near the diagonal
 TRIANGLES = frozenset({"lower", "upper"})  # where entries may be other than 0: also of matrices that are not square
 PROPERTIES = OF_SQUARE_MATRICES | TRIANGLES | {"positive", "unit"}
+# What others call them. A system with a matrix has a solution only if it is definite: then both words say the same.
+SYNONYMS = {
+    "spd": ("psd",), "spsd": ("psd",), "posdef": ("psd",), "positivedefinite": ("psd",),
+    "positivesemidefinite": ("psd",), "lowertriangular": ("lower",), "uppertriangular": ("upper",),
+    "unitlowertriangular": ("unit", "lower"), "unituppertriangular": ("unit", "upper"), "sym": ("symmetric",),
+}  # fmt: skip
+
+
+def properties_of(word: str) -> tuple[str, ...]:
+    """The properties that a word stands for, in letters of any case; none if it is no such word.
+
+    >>> properties_of("Diagonal"), properties_of("unit_lower_triangular"), properties_of("tall")
+    (('diagonal',), ('unit', 'lower'), ())
+    """
+    plain = word.lower().replace("_", "")
+    return (plain,) if plain in PROPERTIES else SYNONYMS.get(plain, ())
 
 
 def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Variable:
@@ -29,12 +45,16 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise EindiffError(f"variable name {name!r}: use letters, digits and underscores", "names")
+    declared: set[str] = set()
     for one in properties:
-        if not isinstance(one, str) or (one not in PROPERTIES and not one.startswith(INDICES)):
+        found = (one,) if str(one).startswith(INDICES) else properties_of(one) if isinstance(one, str) else ()
+        if not found:
             raise EindiffError(
                 f"variable {name}: unknown property {one!r}; known are {', '.join(sorted(PROPERTIES))}", "names"
             )
-    declared = frozenset(properties) | ({"orthogonal"} if "permutation" in properties else set())
+        declared.update(found)
+    if "permutation" in declared:
+        declared.add("orthogonal")
     for size in shape:
         if not (isinstance(size, str) and size.isidentifier()) and not (isinstance(size, int) and size >= 1):
             raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}", "sizes")

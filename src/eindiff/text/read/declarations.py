@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from eindiff.core.construct import PROPERTIES, variable
+from eindiff.core.construct import PROPERTIES, properties_of, variable
 from eindiff.core.errors import EindiffError
 from eindiff.core.leaves import OF_SQUARE_MATRICES
 from eindiff.core.nodes import Expr, Variable
@@ -22,6 +22,8 @@ from eindiff.text.read.unify import Type, Unknown
 _ORDERS = {"scalar": 0, "vector": 1, "matrix": 2}
 _MATRICES = PROPERTIES - {"positive", "diagonal"}
 _DECLARED = [*_ORDERS, *sorted(PROPERTIES)]
+_WORDS = 3  # at most, that say one thing: `positive semi definite`
+_DEFINITE = frozenset({"spd", "posdef", "positivedefinite"})  # a diagonal matrix that is so has positive entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ def parse_declarations(text: str) -> dict[str, Expr | str]:
 
     Declarations are separated by `;`, `,` or line breaks. A name may have sizes (names or numbers; none: a scalar)
     and properties: symmetric, psd, positive, orthogonal, permutation, tridiagonal, banded, lower or upper
-    (triangular), unit besides, or diagonal, which makes it `diag` of a vector of that name.
+    (triangular), unit besides, or diagonal, which makes it `diag` of a vector of that name. Other words for these
+    are known too, in letters of any case: `SPD`, `LowerTriangular`, `positive definite`.
     `g(m) into n` is an array of indices of an axis of size n, for `x[g]`.
     Words without sizes (`x vector`, `S symmetric`) leave the sizes to be found from use; they stay text.
 
@@ -119,10 +122,23 @@ def _from_python(name: Any, value: Any) -> Declaration:
 def _read(text: str) -> dict[str, Declaration]:
     source = Source(text)
     result: dict[str, Declaration] = {}
-    for name, sizes, *words in read(source, "declarations"):
+    for name, sizes, *words in _with_lists(source, read(source, "declarations")):
         if str(name) in result:
             raise source.error(f"{name} is declared twice", name.start_pos, name.end_pos)
         result[str(name)] = _declaration(source, name, sizes, words)
+    return result
+
+
+def _with_lists(source: Source, parts: list[list]) -> list[list]:
+    """Declarations with properties that commas separate: `W(n,n) SPD, Diagonal` declares no variable `Diagonal`."""
+    result: list[list] = []
+    for part in parts:
+        name, sizes, *_ = part
+        after_comma = source.text[: name.start_pos].rstrip().endswith(",")
+        if result and sizes is None and after_comma and properties_of(name) and len(result[-1][1] or ()) == 2:
+            result[-1] += [name, *part[2:]]
+        else:
+            result.append(part)
     return result
 
 
@@ -133,12 +149,12 @@ def _declaration(source: Source, name: Any, sizes: list | None, words: list) -> 
         at = words.index("into")
         into = _size(source, words[at + 1])
         words = words[:at] + words[at + 2 :]
-    _refuse_unknown(source, words)
-    diagonal = "diagonal" in words
-    properties = tuple(dict.fromkeys(str(word) for word in words if word in PROPERTIES - {"diagonal"}))
-    shape = _shape(source, name, sizes, words)
+    known = _known(source, words)
+    diagonal = "diagonal" in known
+    properties = tuple(dict.fromkeys(word for word in known if word in PROPERTIES - {"diagonal"}))
+    shape = _shape(source, name, sizes, words, known)
     if diagonal:  # a diagonal matrix is symmetric anyway; positive is said of its diagonal
-        properties = ("positive",) if "positive" in properties else ()
+        properties = ("positive",) if {"positive", "definite"}.intersection(known) else ()
     declaration = Declaration(str(name), shape, properties, diagonal, is_indices=into is not None, into=into)
     try:
         declaration.build(tuple("n" if size is None else size for size in shape))
@@ -147,25 +163,38 @@ def _declaration(source: Source, name: Any, sizes: list | None, words: list) -> 
     return declaration
 
 
-def _shape(source: Source, name: Any, sizes: list | None, words: list) -> tuple[Size | None, ...]:
+def _shape(source: Source, name: Any, sizes: list | None, words: list, known: list[str]) -> tuple[Size | None, ...]:
     """The sizes that are given, or as many unknown ones as the words say; both must go together."""
     shape: tuple[Size | None, ...] = tuple(_size(source, size) for size in sizes or ())
-    orders = [_ORDERS[word] for word in words if word in _ORDERS]
-    orders += [2] if _MATRICES.union({"diagonal"}).intersection(words) else []
+    orders = [_ORDERS[word] for word in known if word in _ORDERS]
+    orders += [2] if _MATRICES.union({"diagonal"}).intersection(known) else []
     if sizes is None and orders:
         shape = (None,) * orders[0]
-    if any(order != len(shape) for order in orders) or ("diagonal" in words and shape[0] != shape[1]):
+    if any(order != len(shape) for order in orders) or ("diagonal" in known and shape[0] != shape[1]):
         shown = "×".join("?" if size is None else str(size) for size in shape) or "scalar"
         raise source.error(f"{name} cannot be {' and '.join(words)}: it is {shown}", name.start_pos, words[-1].end_pos)
     return shape
 
 
-def _refuse_unknown(source: Source, words: list) -> None:
-    for word in words:
-        if word not in _DECLARED:
-            near = get_close_matches(word, _DECLARED, 1)
+def _known(source: Source, words: list) -> list[str]:
+    """Words by the names that they have here: `SPD` is psd, and so are `positive` and `definite` together."""
+    result: list[str] = []
+    while words:
+        for count in range(min(_WORDS, len(words)), 0, -1):
+            together = "".join(words[:count]).lower()
+            if found := (together,) if together in _ORDERS else properties_of(together):
+                found += ("definite",) if together in _DEFINITE else ()
+                break
+        else:
+            word = words[0]
+            near = get_close_matches(word.lower(), _DECLARED, 1)
             known = f"did you mean {near[0]}?" if near else f"known are {', '.join(_DECLARED)}"
+            if word.lower() == "triangular":
+                raise source.error("triangular is lower or upper: lower triangular", word.start_pos, word.end_pos)
             raise source.error(f"unknown property {word[:50]}; {known}", word.start_pos, word.end_pos)
+        result += found
+        words = words[count:]
+    return result
 
 
 def _size(source: Source, token: Any) -> Size:
