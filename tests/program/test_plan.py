@@ -128,7 +128,9 @@ def test_larger_is_not_cheaper(name: str, quantity: str) -> None:
     small = plan_of(name, quantity)
     for size, number in MODELS[name]().sizes.items():
         large = plan_of(name, quantity, **{size: 2 * number})
-        assert large.flops >= small.flops and large.bytes >= small.bytes and large.seconds >= small.seconds
+        assert large.seconds >= small.seconds  # which is what forms are chosen by
+        if sorted(step.text for step in large.steps) == sorted(step.text for step in small.steps):
+            assert large.flops >= small.flops and large.bytes >= small.bytes
 
 
 # Texts

@@ -126,8 +126,10 @@ def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Vari
     for v in needed:
         array = inputs[v] = real_array(v.name, arrays[v.name])
         if array.ndim != v.ndim:
+            is_square = v.ndim == 1 and array.ndim == 2 and array.shape[0] == array.shape[1]
+            hint = f"; of a diagonal matrix the diagonal is given, np.diag({v.name})" if is_square else ""
             raise EindiffError(
-                f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}",
+                f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}{hint}",
                 "arrays",
             )
     return inputs

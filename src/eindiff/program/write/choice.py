@@ -197,7 +197,8 @@ class Choice:
         if seconds < tuning.WORTHWHILE:
             return 0
         few = min(self.repaid, tuning.REPAID_TWICE) if compiled else self.repaid
-        paid = few * seconds / (tuning.PLANNED * self.nodes)
+        planned = tuning.PLANNED_BRIEF if self.is_brief and not compiled else tuning.PLANNED
+        paid = few * seconds / (planned * self.nodes)
         return int(min(tuning.ALTERNATIVES, tuning.TRIED_NODES / self.nodes, paid))
 
 
