@@ -303,3 +303,22 @@ def test_a_name_that_nothing_was_given_to() -> None:
         return np.sum(x**3) if x.shape else missing
 
     np.testing.assert_array_equal(ed.gradient(f)(np.ones(2)), [3, 3])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_objects_whose_own_lookup_knows_few_names(library: str) -> None:
+    """A lookup that fails with another error than AttributeError is asked for nothing but what the function asks."""
+    transform, array = LIBRARIES[library]
+
+    class Settings:
+        def __init__(self) -> None:
+            self.table = {"weight": 1.0}
+
+        def __getattr__(self, name: str) -> float:
+            return self.__dict__["table"][name]
+
+    settings = Settings()
+    gradient = transform(lambda x: settings.weight * (x * x).sum())
+    assert np.asarray(gradient(array(POINT))).tolist() == [2, 4, 6]
+    settings.table["weight"] = 2.0
+    assert np.asarray(gradient(array(POINT))).tolist() == [4, 8, 12]

@@ -160,8 +160,8 @@ class Surroundings:
 
     def _object(self, value: Any, path: str, depth: int) -> Iterator[Any]:
         """The function that a library has wrapped (jax.jit, for instance); else attributes, and what the class has."""
-        wrapped = getattr(value, "__wrapped__", None)
-        if wrapped is not None and _is_of_library(type(value)):
+        wrapped = getattr(value, "__wrapped__", None) if _is_of_library(type(value)) else None
+        if wrapped is not None:
             yield from self.walk(wrapped, path, depth)
         elif not type(value).__module__.startswith(_PACKAGE):
             yield from self.walk(type(value), "", depth)
