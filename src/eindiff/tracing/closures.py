@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache, partial
 from hashlib import blake2b
+from inspect import getattr_static
 from itertools import repeat
 from operator import is_
 from pathlib import Path
@@ -160,7 +161,7 @@ class Surroundings:
 
     def _object(self, value: Any, path: str, depth: int) -> Iterator[Any]:
         """The function that a library has wrapped (jax.jit, for instance); else attributes, and what the class has."""
-        wrapped = getattr(value, "__wrapped__", None) if _is_of_library(type(value)) else None
+        wrapped = getattr_static(value, "__wrapped__", None) if _is_of_library(type(value)) else None
         if wrapped is not None:
             yield from self.walk(wrapped, path, depth)
         elif not type(value).__module__.startswith(_PACKAGE):
