@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+from threadpoolctl import threadpool_info
 
 PACKAGES = (
     "eindiff", "numpy", "scipy", "opt_einsum", "jax", "torch", "tensorflow", "tensorflow-cpu", "autograd", "casadi",
@@ -52,4 +53,5 @@ def _processor() -> str:
 
 def _blas() -> str:
     found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    return f"{found['name']} {found['version']}"
+    kernels = next((x["architecture"] for x in threadpool_info() if "architecture" in x), None)
+    return f"{found['name']} {found['version']}" + (f" with kernels for {kernels}" if kernels else "")
