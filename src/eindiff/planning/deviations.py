@@ -19,7 +19,7 @@ from eindiff.core.einsums import product
 from eindiff.core.labels import Labels
 from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_index_map, remember, topological
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_index_map, is_kept, remember, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.functions.reductions import as_softmax
@@ -71,10 +71,13 @@ def centered(outputs: Sequence[Expr]) -> list[Expr]:
     return rebuild(outputs, change) if any(map(has_means, topological(outputs))) else [*outputs]
 
 
-def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation]:
-    """Sums among nodes that are multiplied with what may be large beside its own deviations."""
-    found: dict[Expr, Deviation] = {}
+def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation | Balance]:
+    """Sums among nodes that are multiplied with what may be large beside its own deviations; and those that are not
+    multiplied out, `softmax(X) - I`, whose entries on a diagonal are what the others add up to."""
+    found: dict[Expr, Deviation | Balance] = {}
     for node in order:
+        if is_kept(node) and (way := balance_of_kept(node)) is not None:
+            found[node.children[0]] = way
         if not is_contraction(node):
             continue
         for at, other, label, deviation, total in _places(node):
@@ -95,16 +98,28 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     Entries at places that relations give are few, and are not added up along whole rows. Of a Jacobian or Hessian of
     arrays, whose forms take long to look at, the total is asked for along the variable's axis.
     """
-    found: dict[Expr, Balance] = {}
-    for node in outputs:
-        if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)) and is_small([node]):
-            pairs = dict.fromkeys([pair for term in node.terms for pair in _pairs(term)])
-            if len(pairs) > 1 and all(map(_pairs, node.terms)):
-                continue  # most entries are 0, and no array has them all
-            ways = [Balance(b, a) for a, b in pairs] + [Balance(a, b) for a, b in pairs if node.ndim == 2]
-            if (way := next((way for way in ways if _is_balanced(node, way)), None)) is not None:
-                found[node] = way
-    return found
+    found = {node: _balance(node, by_both=node.ndim == 2) for node in outputs}
+    return {node: way for node, way in found.items() if way is not None}
+
+
+def balance_of_kept(node: Expr) -> Balance | None:
+    """How entries on a diagonal of a sum that is not multiplied out are what others add up to."""
+    [total] = node.children
+    known: list[Balance | None] = total._balance if hasattr(total, "_balance") else remember(total, "_balance", [])
+    if not known:
+        known.append(_balance(total, by_both=True))
+    return known[0]
+
+
+def _balance(node: Expr, by_both: bool) -> Balance | None:
+    """How entries on a diagonal of a sum are what others add up to along the second of its axes, or along any."""
+    if not isinstance(node, Add) or not node.has_delta or any(map(_is_related, node.terms)) or not is_small([node]):
+        return None
+    pairs = dict.fromkeys([pair for term in node.terms for pair in _pairs(term)])
+    if len(pairs) > 1 and all(map(_pairs, node.terms)):
+        return None  # most entries are 0, and no array has them all
+    ways = [Balance(b, a) for a, b in pairs] + [Balance(a, b) for a, b in pairs if by_both]
+    return next((way for way in ways if _is_balanced(node, way)), None)
 
 
 def _is_related(term: Expr) -> bool:

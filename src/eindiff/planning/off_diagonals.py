@@ -3,6 +3,9 @@
 Energies of pairs are sums over all of them, those of an index with itself too. In what is left of second derivatives,
 as their diagonals and products with vectors, these cancel: where they are large, as of `1/sqrt(|x_i - x_j|² + ε)`, so
 do the digits of all others. They are left out.
+
+Where pairs have a softmax P, as in contrastive losses, what cancels where P is nearly I is taken from that:
+`Σ_j P_ij G_ij - G_ii` is `Σ_j (P - I)_ij G_ij`, and on the diagonal of `P - I` stands what others add up to.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ from eindiff.core import construct
 from eindiff.core.coefficients import Number, plus
 from eindiff.core.errors import EindiffError
 from eindiff.core.groups import grouped
-from eindiff.core.kept_sums import hollow
+from eindiff.core.kept_sums import hollow, less_identity
+from eindiff.core.networks import Factor
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, is_kept, topological
 from eindiff.core.rebuild import rebuild, with_children
+from eindiff.functions.reductions import as_softmax
 from eindiff.planning.deviations import ROUNDING, flat_terms, is_small, terms_of
 
 MOST_TERMS = 32  # of a sum that is looked at
@@ -35,15 +40,18 @@ def without_diagonals(outputs: Sequence[Expr]) -> list[Expr]:
     """Outputs in which sums over pairs, of which what is on the diagonal cancels, are over the other pairs."""
     of_pairs: set[Expr] = set()
     for node in topological(outputs):
-        if _is_of_pairs(node) or not of_pairs.isdisjoint(node.children):
+        if _is_of_pairs(node) or _has_softmax(node) or not of_pairs.isdisjoint(node.children):
             of_pairs.add(node)
     if not of_pairs:
         return [*outputs]
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         made = with_children(node, children)
-        if node in of_pairs and isinstance(made, Add) and len(made.terms) <= MOST_TERMS:
-            return _over_others(made)
+        multiple = isinstance(made, Einsum) and len(made.operands) == 1 and made.is_product
+        total = made.children[0] if multiple else made  # with other children a sum may be a multiple of one
+        if node in of_pairs and isinstance(node, Add) and isinstance(total, Add) and len(total.terms) <= MOST_TERMS:
+            other = _over_others(total)
+            return with_children(made, [other]) if multiple else other
         return made
 
     return rebuild(outputs, change)
@@ -56,6 +64,22 @@ def _is_of_pairs(node: Expr) -> bool:
     products = [x for x in node.terms if isinstance(x, Einsum) and x.is_product and not x.has_delta]
     read = grouped((x.operands, x.coefficient) for x in products).values()
     return any(len(own) > 1 and reduce(plus, own) == 0 for own in read)
+
+
+def _has_softmax(node: Expr) -> bool:
+    """Whether a node is a sum over pairs that have a softmax."""
+    return is_contraction(node) and any(True for _ in _softmaxes(node))
+
+
+def _softmaxes(node: Einsum) -> Iterator[tuple[int, int, int]]:
+    """The places of softmaxes in a sum, and two labels of each, of which the second is summed and one is of its axis."""
+    for place, (x, labels) in enumerate(node.factors):
+        if x.ndim > 1 and len({*labels}) == x.ndim and (found := as_softmax(x)) is not None:
+            own = labels[found.axis]
+            for other in {*labels} - {own}:
+                i, j = (other, own) if own not in node.output else (own, other)
+                if node.sizes[i] == node.sizes[j] and j not in node.output:
+                    yield place, i, j
 
 
 def _pairs(node: Einsum) -> Iterator[tuple[int, int]]:
@@ -113,12 +137,16 @@ def _is_rounding(total: Number, numbers: Sequence[Number]) -> bool:
 
 def _splits(term: Expr) -> list[_Split]:
     """The ways to take the diagonal of one sum over pairs out of a term, those in which it is not 0."""
-    _, factors, _, _ = construct.parts(term)
+    coefficient, factors, output, sizes = construct.parts(term)
     found = []
-    for place, (node, _) in enumerate(factors):
-        for pair in sorted({*_pairs(node)}) if is_contraction(node) else ():
+    for place, (node, labels) in enumerate(factors):
+        rest = [factor for k, factor in enumerate(factors) if k != place]
+        for diagonal, others in _apart(node) if is_contraction(node) else ():
             try:
-                split = _split(term, place, *pair)
+                made = [construct.einsum(1, own, node.output, dict(enumerate(node.sizes)), inline=False)
+                        for own in (diagonal, others)]
+                split = _Split(term, *(construct.einsum(coefficient, [*rest, (x, labels)], output, sizes, inline=False)
+                                       for x in made))
             except EindiffError:  # what is written there has no value, and nothing may read it
                 continue
             if not construct.is_zero(split.diagonal):
@@ -126,15 +154,17 @@ def _splits(term: Expr) -> list[_Split]:
     return found
 
 
-def _split(term: Expr, place: int, i: int, j: int) -> _Split:
-    """A term, of which a factor is a sum over pairs (i, j), as what i has with itself, and with all others."""
-    coefficient, factors, output, sizes = construct.parts(term)
-    node, labels = factors[place]
-    assert isinstance(node, Einsum)
-    inside = dict(enumerate(node.sizes))
-    same = [(x, tuple([i if label == j else label for label in own])) for x, own in node.factors]
-    apart = [*node.factors, (hollow(node.sizes[i]), (i, j))]
-    rest = [factor for k, factor in enumerate(factors) if k != place]
-    diagonal, others = (construct.einsum(1, own, node.output, inside, inline=False) for own in (same, apart))
-    made = [[*rest, (x, labels)] for x in (diagonal, others)]
-    return _Split(term, *(construct.einsum(coefficient, own, output, sizes, inline=False) for own in made))
+def _apart(node: Einsum) -> Iterator[tuple[list[Factor], list[Factor]]]:
+    """A sum over pairs (i, j), one of them in the result, as what i has with itself, and with all others; or of pairs
+    that have a softmax as the sum with a unit matrix in its place, and with what it is more than that."""
+    for place, i, j in _softmaxes(node):
+        x, labels = node.factors[place]
+        rest = [factor for k, factor in enumerate(node.factors) if k != place]
+        yield _same(rest, i, j), [*rest, (less_identity(x, labels.index(i), labels.index(j)), labels)]
+    for i, j in sorted({*_pairs(node)}):
+        yield _same(node.factors, i, j), [*node.factors, (hollow(node.sizes[i]), (i, j))]
+
+
+def _same(factors: Sequence[Factor], i: int, j: int) -> list[Factor]:
+    """Factors with one label in the place of another."""
+    return [(x, tuple([i if label == j else label for label in own])) for x, own in factors]
