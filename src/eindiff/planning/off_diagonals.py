@@ -19,6 +19,7 @@ from eindiff.core.coefficients import Number, plus
 from eindiff.core.errors import EindiffError
 from eindiff.core.groups import grouped
 from eindiff.core.kept_sums import hollow, less_identity
+from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, is_kept, topological
 from eindiff.core.rebuild import rebuild, with_children
@@ -26,6 +27,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.planning.deviations import ROUNDING, flat_terms, is_small, terms_of
 
 MOST_TERMS = 32  # of a sum that is looked at
+_Product = tuple[Number, list[Factor]]
 
 
 class _Split(NamedTuple):
@@ -71,15 +73,36 @@ def _has_softmax(node: Expr) -> bool:
     return is_contraction(node) and any(True for _ in _softmaxes(node))
 
 
-def _softmaxes(node: Einsum) -> Iterator[tuple[int, int, int]]:
-    """The places of softmaxes in a sum, and two labels of each, of which the second is summed and one is of its axis."""
+class _Softmaxes(NamedTuple):
+    """An operand of a sum over pairs (i, j), j not of the result, that is a softmax of these, or a sum of such."""
+
+    place: int
+    i: int
+    j: int
+    terms: list[tuple[Number, Expr, Labels]]  # softmaxes, their coefficients, and their labels
+
+
+def _softmaxes(node: Einsum) -> Iterator[_Softmaxes]:
     for place, (x, labels) in enumerate(node.factors):
-        if x.ndim > 1 and len({*labels}) == x.ndim and (found := as_softmax(x)) is not None:
-            own = labels[found.axis]
-            for other in {*labels} - {own}:
-                i, j = (other, own) if own not in node.output else (own, other)
-                if node.sizes[i] == node.sizes[j] and j not in node.output:
-                    yield place, i, j
+        if x.ndim == 1 or len({*labels}) < x.ndim:
+            continue
+        terms = [_turned(y, labels) for y in (x.terms if isinstance(x, Add) else [x])]
+        found = [as_softmax(y) for _, y, _ in terms]
+        axes = [own[softmax.axis] for softmax, (_, _, own) in zip(found, terms, strict=True) if softmax is not None]
+        for one in axes[:1] if len(axes) == len(terms) else ():
+            for other in {*labels} - {one}:
+                i, j = (other, one) if one not in node.output else (one, other)
+                if {*axes} <= {i, j} and node.sizes[i] == node.sizes[j] and j not in node.output:
+                    yield _Softmaxes(place, i, j, terms)
+
+
+def _turned(x: Expr, labels: Labels) -> tuple[Number, Expr, Labels]:
+    """What an operand is a multiple of, with its axes in any order: that number, it, and its labels."""
+    coefficient, factors, output, _ = construct.parts(x)
+    inner, own = factors[0] if len(factors) == 1 else (x, ())
+    if len({*own}) < x.ndim:
+        return 1, x, labels
+    return coefficient, inner, tuple([labels[output.index(label)] for label in own])
 
 
 def _pairs(node: Einsum) -> Iterator[tuple[int, int]]:
@@ -141,12 +164,11 @@ def _splits(term: Expr) -> list[_Split]:
     found = []
     for place, (node, labels) in enumerate(factors):
         rest = [factor for k, factor in enumerate(factors) if k != place]
-        for diagonal, others in _apart(node) if is_contraction(node) else ():
+        for own in _apart(node) if is_contraction(node) else ():
             try:
-                made = [construct.einsum(1, own, node.output, dict(enumerate(node.sizes)), inline=False)
-                        for own in (diagonal, others)]
-                split = _Split(term, *(construct.einsum(coefficient, [*rest, (x, labels)], output, sizes, inline=False)
-                                       for x in made))
+                made = [_sum_of(node, *one) for one in own]
+                whole = [[*rest, (x, labels)] for x in made]
+                split = _Split(term, *(construct.einsum(coefficient, x, output, sizes, inline=False) for x in whole))
             except EindiffError:  # what is written there has no value, and nothing may read it
                 continue
             if not construct.is_zero(split.diagonal):
@@ -154,15 +176,24 @@ def _splits(term: Expr) -> list[_Split]:
     return found
 
 
-def _apart(node: Einsum) -> Iterator[tuple[list[Factor], list[Factor]]]:
-    """A sum over pairs (i, j), one of them in the result, as what i has with itself, and with all others; or of pairs
-    that have a softmax as the sum with a unit matrix in its place, and with what it is more than that."""
-    for place, i, j in _softmaxes(node):
-        x, labels = node.factors[place]
+def _apart(node: Einsum) -> Iterator[tuple[_Product, _Product]]:
+    """A sum over pairs (i, j) as what i has with itself, and with all others; or, of pairs that have a softmax, as the
+    sum with a unit matrix in its place, and with what it is more than that."""
+    for place, i, j, terms in _softmaxes(node):
+        labels = node.labels[place]
         rest = [factor for k, factor in enumerate(node.factors) if k != place]
-        yield _same(rest, i, j), [*rest, (less_identity(x, labels.index(i), labels.index(j)), labels)]
+        inside = dict(enumerate(node.sizes))
+        less = [(c, less_identity(x, own.index(i), own.index(j)), own) for c, x, own in terms]
+        more = construct.add([construct.einsum(c, [(x, own)], labels, inside) for c, x, own in less])
+        yield (reduce(plus, [c for c, _, _ in terms]), _same(rest, i, j)), (1, [*rest, (more, labels)])
     for i, j in sorted({*_pairs(node)}):
-        yield _same(node.factors, i, j), [*node.factors, (hollow(node.sizes[i]), (i, j))]
+        yield (1, _same(node.factors, i, j)), (1, [*node.factors, (hollow(node.sizes[i]), (i, j))])
+
+
+def _sum_of(node: Expr, coefficient: Number, factors: list[Factor]) -> Expr:
+    """A sum with other factors in the place of its own."""
+    assert isinstance(node, Einsum)
+    return construct.einsum(coefficient, factors, node.output, dict(enumerate(node.sizes)), inline=False)
 
 
 def _same(factors: Sequence[Factor], i: int, j: int) -> list[Factor]:
