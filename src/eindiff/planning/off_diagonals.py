@@ -117,14 +117,17 @@ def _over_others(node: Add) -> Expr:
     """A sum with those of its sums over pairs without diagonals whose diagonals cancel."""
     if not is_small([node]):
         return node
-    terms = [x for term in node.terms for x in terms_of(term, deep=False)]
+    pieces = {term: terms_of(term, deep=False) for term in node.terms}
+    terms = [x for own in pieces.values() for x in own]
     splits = [split for term in terms for split in _splits(term)]
     if not splits or len({*terms}) < len(terms):
         return node
     if not (gone := _gone(terms, splits)):
         return node
-    left = {term: term for term in terms} | {split.term: split.others for split in gone}
-    return construct.add([construct.filled(0, node.shape), *(x for x in left.values() if x is not None)])
+    left = {split.term: split.others for split in gone}
+    opened = [own if any(x in left for x in own) else [term] for term, own in pieces.items()]
+    found = [left.get(x, x) for own in opened for x in own]
+    return construct.add([construct.filled(0, node.shape), *(x for x in found if x is not None)])
 
 
 def _gone(terms: Sequence[Expr], splits: Sequence[_Split]) -> list[_Split]:
