@@ -19,7 +19,18 @@ from eindiff.core.einsums import product
 from eindiff.core.labels import Labels
 from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_index_map, is_kept, remember, topological
+from eindiff.core.nodes import (
+    Add,
+    Constant,
+    Einsum,
+    Expr,
+    Variable,
+    is_contraction,
+    is_index_map,
+    is_kept,
+    remember,
+    topological,
+)
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.functions.reductions import as_softmax
@@ -36,6 +47,7 @@ class Deviation(NamedTuple):
 
     axis: int
     weights: tuple[Expr, ...]  # vectors; their product counts
+    times: Number = 1  # what it is a multiple of is computed, so that entries of data are not rounded
 
 
 class Balance(NamedTuple):
@@ -72,9 +84,10 @@ def centered(outputs: Sequence[Expr]) -> list[Expr]:
 
 
 def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation | Balance]:
-    """Sums among nodes that are multiplied with what may be large beside its own deviations; and those that are not
-    multiplied out, `softmax(X) - I`, whose entries on a diagonal are what the others add up to."""
-    found: dict[Expr, Deviation | Balance] = {}
+    """Sums among nodes that are multiplied with what may be large beside its own deviations, or are data less its
+    means; and those that are not multiplied out, `softmax(X) - I`, whose entries on a diagonal are what the others add
+    up to."""
+    found: dict[Expr, Deviation | Balance] = _of_data(order)
     for node in order:
         if is_kept(node) and (way := balance_of_kept(node)) is not None:
             found[node.children[0]] = way
@@ -89,6 +102,31 @@ def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation | Balance]:
             if not is_centered and _is_average(x, deviation.weights):
                 found[x] = deviation
     return found
+
+
+def _of_data(order: Sequence[Expr]) -> dict[Expr, Deviation | Balance]:
+    """Variables less their means: rounding errors of these are the same for all entries, and may be large beside them.
+    In sums of squares of deviations they do not count."""
+    found = [(node, _deviation_of_data(node)) for node in order if isinstance(node, Add)]
+    squares = {node for node in order if is_contraction(node) and len({*node.operands}) < len(node.operands)}
+    squared = {x for node in squares for x in node.children}
+    elsewhere = {x for node in order if node not in squares for x in node.children} if squared else set()
+    return {x: way for x, way in found if way is not None and (x not in squared or x in elsewhere)}
+
+
+def _deviation_of_data(node: Add) -> Deviation | None:
+    """How a sum of a variable and its mean is 0 in total."""
+    if len(node.terms) > 2 or node.has_delta or node.relations or not has_means(node):
+        return None
+    for term, mean in permutations(node.terms):
+        coefficient, factors, output, _ = construct.parts(term)
+        [(x, labels), *rest] = factors or [(term, ())]
+        if isinstance(x, Variable) and not rest and sorted(labels) == sorted(output):
+            for axis in (axis for axis in range(node.ndim) if is_mean(mean, axis)):
+                weights = weights_of(mean, x, labels.index(output[axis]))
+                if weights is not None and vanishes(node, axis, weights):
+                    return Deviation(axis, weights, coefficient)
+    return None
 
 
 def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
@@ -214,7 +252,7 @@ def _along(node: Einsum, x: Add, at: int, axis: int) -> Iterator[_Place]:
         weights = [k for k in users if k != other]
         if all(node.labels[k] == (label,) for k in weights) and node.labels[other].count(label) == 1:
             deviation = Deviation(axis, tuple([node.operands[k] for k in weights]))
-            if (total := _total(x, *deviation)) is not None:
+            if (total := _total(x, deviation.axis, deviation.weights)) is not None:
                 yield _Place(at, other, label, deviation, total)
 
 
@@ -296,6 +334,17 @@ def _ratio(ours: Terms, theirs: Terms) -> Number | None:
     ratios = [ratio(c, theirs[term]) for term, c in ours.items()]
     is_one = all(abs(float(x) - float(ratios[0])) <= ROUNDING * abs(float(x)) for x in ratios)
     return ratios[0] if is_one else None
+
+
+def weights_of(mean: Expr, x: Expr, axis: int) -> tuple[Expr, ...] | None:
+    """What the entries of a variable along an axis have been multiplied with in a mean; None if it is none of it."""
+    for total in filter(is_contraction, mean.children):
+        for operand, labels in zip(total.operands, total.labels, strict=True):
+            if operand is x and labels[axis] not in total.output:
+                beside = [(y, own) for y, own in zip(total.operands, total.labels, strict=True) if y is not x]
+                if all(own == (labels[axis],) for _, own in beside):
+                    return tuple([y for y, _ in beside])
+    return None
 
 
 def vanishes(node: Add, axis: int, weights: tuple[Expr, ...]) -> bool:
