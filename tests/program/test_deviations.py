@@ -94,6 +94,26 @@ def test_hessians_far_from_zero(f: Callable, by: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * max(np.abs(expected).max(), 1e-6))
 
 
+def deviation(lib: Any, x: Any, p: Any) -> Any:
+    """Which a root of a variance is."""
+    return lib.sqrt(lib.sum((x - lib.sum(x) / 6) ** 2))
+
+
+@pytest.mark.parametrize("f", [variance, weighted_variance, deviation])
+def test_gradients_of_variances_far_from_zero(f: Callable) -> None:
+    """They are deviations: rounding errors of the mean are the same for all of these, and they are 0 in total."""
+    rng = np.random.default_rng(7)
+    arrays = {"x": 2.0**30 + rng.normal(size=6), "p": rng.uniform(0.5, 2, 6)}
+    exact = {name: np.vectorize(mpmath.mpf)(x) for name, x in arrays.items()}
+    steps = STEP * np.eye(6, dtype=int)
+    ends = [[f(LONG, exact["x"] + sign * step, exact["p"]) for sign in (1, -1)] for step in steps]
+    expected = np.array([(one - other) / (2 * STEP) for one, other in ends], dtype=float)
+    expr = ed.gradient(f(SHORT, ed.vector("x", 6), ed.vector("p", 6)), "x")
+    given = {v.name: arrays[v.name] for v in ed.variables(expr)}
+    for found in (ed.evaluate(expr, given), ed.compile(expr)(**given)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 * np.abs(expected).max())
+
+
 def sharpe_ratio(lib: Any, X: Any, g: Any) -> Any:
     returns = X @ g
     return lib.sum(returns) / lib.sqrt(lib.sum((returns - lib.sum(returns) / 6) ** 2))

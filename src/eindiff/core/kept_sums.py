@@ -111,6 +111,13 @@ def hollow(size: Size) -> Expr:
     return intern_einsum(1, (Add.make([ones, eye]),), ((0, 1),), (0, 1), (size, size), ((SWAP, 1),), False)
 
 
+def less_identity(x: Expr, i: int, j: int) -> Expr:
+    """A tensor less a unit matrix along two of its axes, as one operand."""
+    axes = tuple(range(x.ndim))
+    eye = einsum(-1, [], tuple([i if axis == j else axis for axis in axes]), dict(enumerate(x.shape)))
+    return intern_einsum(1, (Add.make([x, eye]),), (axes,), axes, x.shape, (), False)
+
+
 def is_hollow(node: Expr) -> bool:
     return is_kept(node) and node.ndim == 2 and node is hollow(node.shape[0])
 

@@ -233,12 +233,13 @@ class Einsum(Expr, parts="operands"):
 class Add(Expr, parts="terms"):
     """A sum of two or more terms of the same shape."""
 
-    __slots__ = ("_has_delta", "_relations", "_summed", "_totals", "terms")
+    __slots__ = ("_balance", "_has_delta", "_relations", "_summed", "_totals", "terms")
     terms: tuple[Expr, ...]
     _has_delta: bool  # where it has been asked for, as it is for each product with the sum
     _relations: list[Einsum | Constant]
     _summed: dict[Any, Expr]  # its sums over axes, as `einsums` has made them
     _totals: dict[tuple[int, tuple[Expr, ...]], Expr | None]  # along axes, with weights, where terms cancel
+    _balance: Any  # how entries on a diagonal are what others add up to, if it is not multiplied out
     make: ClassVar[Callable[[Sequence[Expr]], Expr]]  # the constructor, which `sums` installs
     keep: ClassVar[Callable[..., tuple[Number, Expr, Labels] | None]]  # `kept_sums` installs it
 

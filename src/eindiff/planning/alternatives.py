@@ -20,6 +20,7 @@ from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_inverse, is
 from eindiff.core.rebuild import rebuild, substituted, with_children
 from eindiff.core.sizes import Evaluate, Size
 from eindiff.core.tensor_order import numbered
+from eindiff.planning.deviations import balance_of_kept
 from eindiff.planning.equal_parts import flops_alone, path_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
 from eindiff.planning.low_rank import DETERMINANTS, is_of_sum, splits, without
@@ -58,7 +59,7 @@ def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr
 
 
 def _is_opened(x: Expr) -> bool:
-    return is_kept(x) or _is_of_inverses(x)
+    return _is_of_inverses(x) or (is_kept(x) and balance_of_kept(x) is None)
 
 
 def _is_of_inverses(x: Expr) -> bool:

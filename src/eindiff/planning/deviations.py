@@ -19,7 +19,18 @@ from eindiff.core.einsums import product
 from eindiff.core.labels import Labels
 from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_index_map, remember, topological
+from eindiff.core.nodes import (
+    Add,
+    Constant,
+    Einsum,
+    Expr,
+    Variable,
+    is_contraction,
+    is_index_map,
+    is_kept,
+    remember,
+    topological,
+)
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.functions.reductions import as_softmax
@@ -36,6 +47,7 @@ class Deviation(NamedTuple):
 
     axis: int
     weights: tuple[Expr, ...]  # vectors; their product counts
+    times: Number = 1  # what it is a multiple of is computed, so that entries of data are not rounded
 
 
 class Balance(NamedTuple):
@@ -71,10 +83,14 @@ def centered(outputs: Sequence[Expr]) -> list[Expr]:
     return rebuild(outputs, change) if any(map(has_means, topological(outputs))) else [*outputs]
 
 
-def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation]:
-    """Sums among nodes that are multiplied with what may be large beside its own deviations."""
-    found: dict[Expr, Deviation] = {}
+def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation | Balance]:
+    """Sums among nodes that are multiplied with what may be large beside its own deviations, or are data less its
+    means; and those that are not multiplied out, `softmax(X) - I`, whose entries on a diagonal are what the others add
+    up to."""
+    found: dict[Expr, Deviation | Balance] = _of_data(order)
     for node in order:
+        if is_kept(node) and (way := balance_of_kept(node)) is not None:
+            found[node.children[0]] = way
         if not is_contraction(node):
             continue
         for at, other, label, deviation, total in _places(node):
@@ -88,6 +104,31 @@ def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation]:
     return found
 
 
+def _of_data(order: Sequence[Expr]) -> dict[Expr, Deviation | Balance]:
+    """Variables less their means: rounding errors of these are the same for all entries, and may be large beside them.
+    In sums of squares of deviations they do not count."""
+    found = [(node, _deviation_of_data(node)) for node in order if isinstance(node, Add)]
+    squares = {node for node in order if is_contraction(node) and len({*node.operands}) < len(node.operands)}
+    squared = {x for node in squares for x in node.children}
+    elsewhere = {x for node in order if node not in squares for x in node.children} if squared else set()
+    return {x: way for x, way in found if way is not None and (x not in squared or x in elsewhere)}
+
+
+def _deviation_of_data(node: Add) -> Deviation | None:
+    """How a sum of a variable and its mean is 0 in total."""
+    if len(node.terms) > 2 or node.has_delta or node.relations or not has_means(node):
+        return None
+    for term, mean in permutations(node.terms):
+        coefficient, factors, output, _ = construct.parts(term)
+        [(x, labels), *rest] = factors or [(term, ())]
+        if isinstance(x, Variable) and not rest and sorted(labels) == sorted(output):
+            for axis in (axis for axis in range(node.ndim) if is_mean(mean, axis)):
+                weights = weights_of(mean, x, labels.index(output[axis]))
+                if weights is not None and vanishes(node, axis, weights):
+                    return Deviation(axis, weights, coefficient)
+    return None
+
+
 def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     """Outputs whose entries on a diagonal are what the others add up to, with the other sign: `diag(p) - p p'`.
 
@@ -95,16 +136,28 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     Entries at places that relations give are few, and are not added up along whole rows. Of a Jacobian or Hessian of
     arrays, whose forms take long to look at, the total is asked for along the variable's axis.
     """
-    found: dict[Expr, Balance] = {}
-    for node in outputs:
-        if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)) and is_small([node]):
-            pairs = dict.fromkeys([pair for term in node.terms for pair in _pairs(term)])
-            if len(pairs) > 1 and all(map(_pairs, node.terms)):
-                continue  # most entries are 0, and no array has them all
-            ways = [Balance(b, a) for a, b in pairs] + [Balance(a, b) for a, b in pairs if node.ndim == 2]
-            if (way := next((way for way in ways if _is_balanced(node, way)), None)) is not None:
-                found[node] = way
-    return found
+    found = {node: _balance(node, by_both=node.ndim == 2) for node in outputs}
+    return {node: way for node, way in found.items() if way is not None}
+
+
+def balance_of_kept(node: Expr) -> Balance | None:
+    """How entries on a diagonal of a sum that is not multiplied out are what others add up to."""
+    [total] = node.children
+    known: list[Balance | None] = total._balance if hasattr(total, "_balance") else remember(total, "_balance", [])
+    if not known:
+        known.append(_balance(total, by_both=True))
+    return known[0]
+
+
+def _balance(node: Expr, by_both: bool) -> Balance | None:
+    """How entries on a diagonal of a sum are what others add up to along the second of its axes, or along any."""
+    if not isinstance(node, Add) or not node.has_delta or any(map(_is_related, node.terms)) or not is_small([node]):
+        return None
+    pairs = dict.fromkeys([pair for term in node.terms for pair in _pairs(term)])
+    if len(pairs) > 1 and all(map(_pairs, node.terms)):
+        return None  # most entries are 0, and no array has them all
+    ways = [Balance(b, a) for a, b in pairs] + [Balance(a, b) for a, b in pairs if by_both]
+    return next((way for way in ways if _is_balanced(node, way)), None)
 
 
 def _is_related(term: Expr) -> bool:
@@ -168,6 +221,11 @@ def _places(node: Einsum) -> Iterator[_Place]:
                 yield from _along(node, x, at, axis)
 
 
+def is_deviation(node: Einsum, at: int) -> bool:
+    """Whether an operand of a contraction is a sum of which terms cancel in its total with another one."""
+    return any(place.at == at and construct.is_zero(place.total) for place in _places(node))
+
+
 def _has_means_along(x: Add, axis: int) -> bool:
     """Whether terms of a sum, or of sums that it is of multiples of, may be means along an axis."""
     if any(is_mean(term, axis) for term in x.terms):
@@ -194,7 +252,7 @@ def _along(node: Einsum, x: Add, at: int, axis: int) -> Iterator[_Place]:
         weights = [k for k in users if k != other]
         if all(node.labels[k] == (label,) for k in weights) and node.labels[other].count(label) == 1:
             deviation = Deviation(axis, tuple([node.operands[k] for k in weights]))
-            if (total := _total(x, *deviation)) is not None:
+            if (total := _total(x, deviation.axis, deviation.weights)) is not None:
                 yield _Place(at, other, label, deviation, total)
 
 
@@ -276,6 +334,17 @@ def _ratio(ours: Terms, theirs: Terms) -> Number | None:
     ratios = [ratio(c, theirs[term]) for term, c in ours.items()]
     is_one = all(abs(float(x) - float(ratios[0])) <= ROUNDING * abs(float(x)) for x in ratios)
     return ratios[0] if is_one else None
+
+
+def weights_of(mean: Expr, x: Expr, axis: int) -> tuple[Expr, ...] | None:
+    """What the entries of a variable along an axis have been multiplied with in a mean; None if it is none of it."""
+    for total in filter(is_contraction, mean.children):
+        for operand, labels in zip(total.operands, total.labels, strict=True):
+            if operand is x and labels[axis] not in total.output:
+                beside = [(y, own) for y, own in zip(total.operands, total.labels, strict=True) if y is not x]
+                if all(own == (labels[axis],) for _, own in beside):
+                    return tuple([y for y, _ in beside])
+    return None
 
 
 def vanishes(node: Add, axis: int, weights: tuple[Expr, ...]) -> bool:

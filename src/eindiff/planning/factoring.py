@@ -67,17 +67,26 @@ def _factored(node: Add, sums: Collection[Expr], apart: Collection[tuple[Expr, i
 
 
 def _merged(node: Add) -> Expr | None:
-    """A sum with a term multiplied out whose parts are among the other terms, up to their coefficients."""
+    """A sum with a term multiplied out whose parts are among the other terms, up to their coefficients; beside inverses
+    also one that is a multiple of a sum then, with others of which it may be joined."""
     for term in node.terms:
         children = [term] if is_contraction(term) else list(term.children) if isinstance(term, Einsum) else []
         others = [x for x in node.terms if x is not term]
         for at, child in enumerate(children):
             for whole in _sums_of_outer_opened(child):
+                is_solved = any(map(is_inverse, child.children))
                 parts = [*children[:at], whole, *children[at + 1 :]]
                 made = construct.add([*others, whole if child is term else with_children(term, parts)])
-                if not isinstance(made, Add) or len(made.terms) < len(node.terms):
+                if _count(made) < len(node.terms) or (is_solved and not isinstance(made, Add)):
                     return made
     return None
+
+
+def _count(total: Expr) -> int:
+    """The terms of a sum, or of one that it is a multiple of."""
+    sums = [x for x in total.children if isinstance(x, Add) and x.ndim == total.ndim]
+    multiple = isinstance(total, Einsum) and total.is_product and len(sums) == 1
+    return len(total.children) if isinstance(total, Add) else len(sums[0].terms) if multiple else 1
 
 
 def _sums_of_outer_opened(node: Expr) -> Iterator[Expr]:

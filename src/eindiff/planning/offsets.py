@@ -21,7 +21,16 @@ from eindiff.core.nodes import Add, Einsum, Expr, Variable, is_contraction, is_i
 from eindiff.core.rebuild import rebuild, substituted, with_children
 from eindiff.core.sizes import Size
 from eindiff.functions.indexing import getitem
-from eindiff.planning.deviations import Terms, flat_terms, has_means, is_mean, is_small, plus_terms, vanishes
+from eindiff.planning.deviations import (
+    Terms,
+    flat_terms,
+    has_means,
+    is_mean,
+    is_small,
+    plus_terms,
+    vanishes,
+    weights_of,
+)
 
 LOOKED_AT = 6  # variables and axes that are looked at
 Named = Mapping[Expr, Expr]  # variables, and what they stand for
@@ -129,7 +138,7 @@ def _deviations(node: Add) -> Iterator[_Centered]:
         order = tuple([output.index(label) for label in labels])
         for mean in node.terms:
             for at in (k for k in range(node.ndim) if is_mean(mean, k)):
-                weights = _weights(mean, x, labels.index(output[at]))
+                weights = weights_of(mean, x, labels.index(output[at]))
                 whole = construct.add([term, mean])
                 if weights is not None and _is_zero_in_total(whole, at, weights):
                     deviations = construct.transpose(construct.scale(inverse, whole), order)
@@ -141,17 +150,6 @@ def _is_zero_in_total(whole: Expr, axis: int, weights: tuple[Expr, ...]) -> bool
     _, factors, output, _ = construct.parts(whole)
     [(total, labels), *rest] = factors or [(whole, ())]
     return isinstance(total, Add) and not rest and vanishes(total, labels.index(output[axis]), weights)
-
-
-def _weights(mean: Expr, x: Expr, axis: int) -> tuple[Expr, ...] | None:
-    """What the entries of a variable along an axis have been multiplied with in a mean; None if it is none of it."""
-    for total in filter(is_contraction, mean.children):
-        for operand, labels in zip(total.operands, total.labels, strict=True):
-            if operand is x and labels[axis] not in total.output:
-                beside = [(y, own) for y, own in zip(total.operands, total.labels, strict=True) if y is not x]
-                if all(own == (labels[axis],) for _, own in beside):
-                    return tuple([y for y, _ in beside])
-    return None
 
 
 def _is_invariant(f: Expr, x: Variable, axis: int, passes: Passes) -> bool:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.core import construct
 from eindiff.core import sizes as sz
+from eindiff.core.coefficients import ratio
 from eindiff.core.derivation import origins
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Given, IndexMap
@@ -41,7 +43,7 @@ from eindiff.planning.deviations import Balance, Deviation, balances, centered, 
 from eindiff.planning.off_diagonals import without_diagonals
 from eindiff.planning.offsets import without_offsets
 from eindiff.program.inputs import check, common_type, real_array
-from eindiff.program.near_terms import added_up
+from eindiff.program.near_terms import added_up, balanced, without_mean
 from eindiff.program.norms import is_root, squares, units
 
 Array = np.ndarray
@@ -266,13 +268,23 @@ class _Interpreter:
         if isinstance(found := self.deviations.get(node), Balance):
             sums, rest = [], found.beside(node.terms)
         known = [float(factor) * self.values[part].transpose(axes) for factor, part, axes in sums]
-        total = added_up([np.zeros(self.shape(node)), *known, *(self.values[term] for term in rest)])
+        times = found.times if isinstance(found, Deviation) else 1
+        known = [x / float(times) for x in known] + [self._part_of(term, times) for term in rest]
+        total = added_up([np.zeros(self.shape(node)), *known])
         match found:
             case Deviation():
-                return _centered(total, found, self.values)
+                return float(times) * without_mean(total, found, self.values)
             case Balance():
-                return _balanced(total, found)
+                return balanced(total, found)
         return total
+
+    def _part_of(self, term: Expr, times: Number) -> Array:
+        """The value of a term without some factor, which is not rounded where it is a number beside an array."""
+        coefficient, factors, output, _ = construct.parts(term)
+        if times == 1 or len(factors) != 1 or sorted(factors[0][1]) != sorted(output):
+            return self.values[term] if times == 1 else self.values[term] / float(times)
+        [(x, labels)] = factors
+        return float(ratio(coefficient, times)) * self.values[x].transpose([labels.index(k) for k in output])
 
     def _apply(self, node: Apply) -> Array:
         """Arguments with their batch axes aligned, so that NumPy's broadcasting does the rest."""
@@ -402,24 +414,6 @@ class _Interpreter:
                     "domain",
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix", "domain")
-
-
-def _centered(x: Array, found: Deviation, values: Mapping[Expr, Array]) -> Array:
-    """Deviations from means without the mean that rounding has left."""
-    weights = np.ones(x.shape[found.axis])
-    for node in found.weights:
-        weights = weights * values[node]
-    mean = np.tensordot(x, weights, (found.axis, 0)) / weights.sum()
-    return np.asarray(x - np.expand_dims(mean, found.axis))
-
-
-def _balanced(x: Array, found: Balance) -> Array:
-    """An array with the total of the entries beside a diagonal, with the other sign, on it."""
-    x = np.moveaxis(np.array(x), (found.other, found.axis), (-2, -1))
-    places = np.arange(x.shape[-1])
-    x[..., places, places] = 0
-    x[..., places, places] = -x.sum(-1)
-    return np.moveaxis(x, (-2, -1), (found.other, found.axis))
 
 
 def _log_softmax(z: Array) -> Array:

@@ -5,12 +5,14 @@ Where x is large beside their difference, it has the digits that are left: it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eindiff.core.coefficients import Number
+from eindiff.core.nodes import Expr
+from eindiff.planning.deviations import Balance, Deviation
 
 if TYPE_CHECKING:
     from eindiff.program.operations import Operation
@@ -62,3 +64,21 @@ def added_up(terms: Sequence[np.ndarray]) -> np.ndarray:
             error = (before - (total - added)) + (term - added)
         lost = lost + np.where(np.isfinite(error), error, 0)
     return np.asarray(total + lost)
+
+
+def without_mean(x: np.ndarray, found: Deviation, values: Mapping[Expr, np.ndarray]) -> np.ndarray:
+    """Deviations from means without the mean that rounding has left."""
+    weights = np.ones(x.shape[found.axis])
+    for node in found.weights:
+        weights = weights * values[node]
+    mean = np.tensordot(x, weights, (found.axis, 0)) / weights.sum()
+    return np.asarray(x - np.expand_dims(mean, found.axis))
+
+
+def balanced(x: np.ndarray, found: Balance) -> np.ndarray:
+    """An array with the total of the entries beside a diagonal, with the other sign, on it."""
+    x = np.moveaxis(np.array(x), (found.other, found.axis), (-2, -1))
+    places = np.arange(x.shape[-1])
+    x[..., places, places] = 0
+    x[..., places, places] = -x.sum(-1)
+    return np.moveaxis(x, (-2, -1), (found.other, found.axis))
