@@ -17,6 +17,7 @@ from jax import lax
 from jax.scipy import special
 
 import eindiff.jax as ej
+from eindiff.core.nodes import variables
 from eindiff.tracing import traced_function
 from eindiff.tracing.jax import choice, constants, library, memory, whole
 from jax_functions import CASES as TABLE
@@ -377,6 +378,22 @@ def test_known_arrays_are_made_and_given_where_they_are_needed(monkeypatch: pyte
     np.testing.assert_allclose(before, jax.hessian(other)(x), rtol=1e-9, atol=1e-6)
     seen *= 2
     np.testing.assert_allclose(jax.jit(ej.hessian(other))(x), jax.hessian(other)(x), rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_negatives_of_arrays_that_a_function_sees_are_those_arrays(is_first: bool) -> None:
+    """`X p` and `(-X) p` are one product, `log_sigmoid` of both has one derivative."""
+    X = jnp.asarray(np.random.default_rng(3).normal(size=(60, 20)))
+
+    def function(p: Any) -> Any:
+        one, other = (-X, X) if is_first else (X, -X)
+        return jnp.sum(2 * jax.nn.log_sigmoid(one @ p) + jnp.exp(p[0]) * jax.nn.log_sigmoid(other @ p))
+
+    p = jnp.linspace(-1.0, 1.0, 20)
+    assert len(variables(ej.lower(function)(p).function)) == 2
+    for of in ("grad", "hessian"):
+        actual, expected = jax.jit(getattr(ej, of)(function))(p), getattr(jax, of)(function)(p)
+        np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-12)
 
 
 def test_hessians_of_jax_are_read_along_one_direction_first(monkeypatch: pytest.MonkeyPatch) -> None:
