@@ -87,6 +87,27 @@ def test_sines_are_computed_once() -> None:
         np.testing.assert_allclose(found(x), jax.hessian(f)(x), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("of", ["grad", "hvp"])
+@pytest.mark.parametrize(("count", "loops"), [(40, 1), (1200, 2)])
+def test_functions_of_differences_are_computed_once(of: str, count: int, loops: int) -> None:
+    """The compiler would compute each for every place at which the one loop of the gradient needs it."""
+    x = jnp.sin(jnp.arange(count, dtype=float))
+    chain, plane = lambda x: jnp.sum(jnp.exp(x[2:] - 2 * x[1:-1] + x[:-2])), lambda x: jnp.sum(jnp.sqrt(_squares(x)))
+
+    def found(library: Any, f: Callable) -> Any:
+        along = library.hvp(f) if library is ej else whole.transform("hvp")(f, 0, has_aux=False)
+        return jax.jit(library.grad(f) if of == "grad" else lambda x: along(x, tangents=jnp.cos(x)))
+
+    for f, y in ((chain, x), (plane, x.reshape(5, -1))):
+        if f is chain or of == "grad":
+            assert found(ej, f).lower(y).compile().as_text().count(" fusion(") == loops
+        np.testing.assert_allclose(found(ej, f)(y), found(jax, f)(y), rtol=1e-12, atol=1e-12)
+
+
+def _squares(x: jax.Array) -> jax.Array:
+    return jnp.diff(x, axis=0)[:, 1:] ** 2 + jnp.diff(x, axis=1)[1:] ** 2 + 1e-3
+
+
 def test_diagonals_of_several_functions_are_one_loop() -> None:
     """The compiler would store each of the functions: for the rows of the matrix. Some are made of several."""
     x = jnp.array([0.1, 0.4, 0.9, 0.0, 1.0, jnp.nan])
