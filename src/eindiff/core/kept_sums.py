@@ -89,8 +89,10 @@ def _is_diagonal(node: Add) -> bool:
 
 
 def _is_related(term: Expr) -> bool:
-    """Whether a term is made by index maps: most of its entries may be 0, as those of diagonal ones are."""
-    return any(map(is_index_map, (term, *term.children)))
+    """Whether a term, or a factor of it, is made by index maps: most of its entries may be 0, as those of diagonal ones
+    are."""
+    inside = [y for x in term.children if is_contraction(x) for y in x.children]
+    return any(map(is_index_map, (term, *term.children, *inside)))
 
 
 def _is_full(term: Expr) -> bool:
