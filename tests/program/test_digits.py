@@ -11,12 +11,16 @@ A, B, x = ed.matrix("A", 4, 4), ed.matrix("B", 4, 4), ed.vector("x", 4)
 w, c = ed.vector("w", 4), ed.scalar("c")
 VALUES = {"A": np.eye(4) + E, "B": np.diag([1.0, 2, 4, 0.5]), "x": np.arange(4.0), "w": np.arange(1.0, 5)}
 VALUES["c"] = np.array(2.0**-70)
+T, R, PLACES = ed.matrix("T", 6, 4), ed.matrix("R", 4, 4), np.array([2, 0, 3, 1])
+VALUES |= {"T": np.vstack([np.ones((2, 4)), VALUES["A"]]), "R": VALUES["A"][np.argsort(PLACES)]}
 
 CASES = {
     "a residual": (ed.sum((x - A @ x) ** 2), 2 * E.T @ E),
     "weights": (ed.sum(w * (x - A @ x) ** 2), 2 * E.T @ np.diag(VALUES["w"]) @ E),
     "a diagonal": (ed.sum((w * x - ed.diag(w) @ A @ x) ** 2), 2 * E.T @ np.diag(VALUES["w"] ** 2) @ E),
     "a small addition": (ed.sum((x - A @ x) ** 2) + c * x @ x, 2 * E.T @ E + 2 * VALUES["c"] * np.eye(4)),
+    "a part": (ed.sum((x - T[2:] @ x) ** 2), 2 * E.T @ E),
+    "rows": (ed.sum((x - R[PLACES] @ x) ** 2), 2 * E.T @ E),
     "products": (ed.sum((B @ (A @ x) - B @ x) ** 2), 2 * E.T @ VALUES["B"] ** 2 @ E),
 }
 

@@ -17,6 +17,7 @@ from jax import lax
 from jax.scipy import special
 
 import eindiff.jax as ej
+from eindiff.core.nodes import variables
 from eindiff.tracing import traced_function
 from eindiff.tracing.jax import choice, constants, library, memory, whole
 from jax_functions import CASES as TABLE
@@ -84,6 +85,27 @@ def test_sines_are_computed_once() -> None:
         found = jax.jit(ej.hessian(f))
         assert ("remainder(" in found.lower(x).compile().as_text()) is is_large
         np.testing.assert_allclose(found(x), jax.hessian(f)(x), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("of", ["grad", "hvp"])
+@pytest.mark.parametrize(("count", "loops"), [(40, 1), (1200, 2)])
+def test_functions_of_differences_are_computed_once(of: str, count: int, loops: int) -> None:
+    """The compiler would compute each for every place at which the one loop of the gradient needs it."""
+    x = jnp.sin(jnp.arange(count, dtype=float))
+    chain, plane = lambda x: jnp.sum(jnp.exp(x[2:] - 2 * x[1:-1] + x[:-2])), lambda x: jnp.sum(jnp.sqrt(_squares(x)))
+
+    def found(library: Any, f: Callable) -> Any:
+        along = library.hvp(f) if library is ej else whole.transform("hvp")(f, 0, has_aux=False)
+        return jax.jit(library.grad(f) if of == "grad" else lambda x: along(x, tangents=jnp.cos(x)))
+
+    for f, y in ((chain, x), (plane, x.reshape(5, -1))):
+        if f is chain or of == "grad":
+            assert found(ej, f).lower(y).compile().as_text().count(" fusion(") == loops
+        np.testing.assert_allclose(found(ej, f)(y), found(jax, f)(y), rtol=1e-12, atol=1e-12)
+
+
+def _squares(x: jax.Array) -> jax.Array:
+    return jnp.diff(x, axis=0)[:, 1:] ** 2 + jnp.diff(x, axis=1)[1:] ** 2 + 1e-3
 
 
 def test_diagonals_of_several_functions_are_one_loop() -> None:
@@ -377,6 +399,22 @@ def test_known_arrays_are_made_and_given_where_they_are_needed(monkeypatch: pyte
     np.testing.assert_allclose(before, jax.hessian(other)(x), rtol=1e-9, atol=1e-6)
     seen *= 2
     np.testing.assert_allclose(jax.jit(ej.hessian(other))(x), jax.hessian(other)(x), rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_negatives_of_arrays_that_a_function_sees_are_those_arrays(is_first: bool) -> None:
+    """`X p` and `(-X) p` are one product, `log_sigmoid` of both has one derivative."""
+    X = jnp.asarray(np.random.default_rng(3).normal(size=(60, 20)))
+
+    def function(p: Any) -> Any:
+        one, other = (-X, X) if is_first else (X, -X)
+        return jnp.sum(2 * jax.nn.log_sigmoid(one @ p) + jnp.exp(p[0]) * jax.nn.log_sigmoid(other @ p))
+
+    p = jnp.linspace(-1.0, 1.0, 20)
+    assert len(variables(ej.lower(function)(p).function)) == 2
+    for of in ("grad", "hessian"):
+        actual, expected = jax.jit(getattr(ej, of)(function))(p), getattr(jax, of)(function)(p)
+        np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-12)
 
 
 def test_hessians_of_jax_are_read_along_one_direction_first(monkeypatch: pytest.MonkeyPatch) -> None:

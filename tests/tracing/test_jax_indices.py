@@ -102,3 +102,17 @@ def test_values_that_were_looked_at_need_not_be_known(name: str) -> None:
         np.testing.assert_allclose(jnp.stack([jax.jit(called)(t, x) for t in times]), expected, 1e-9)
         np.testing.assert_allclose(jax.vmap(called, (0, None))(times, x), expected, 1e-9)
         np.testing.assert_allclose(jax.lax.scan(lambda c, t: (c, called(t, x)), 0, times)[1], expected, 1e-9)
+
+
+@pytest.mark.parametrize("inner", [lambda x: x[:2] ** 2, lambda x: jnp.sin(x[1:3]) * x[5]])
+def test_hessians_by_arrays_with_new_entries_take_linear_time(inner: Callable) -> None:
+    """The Jacobian of such an array is a diagonal matrix with some entries beside it: its square is no product of
+    matrices."""
+
+    def function(x: Any) -> Any:
+        return jnp.sum(x.at[4:6].set(inner(x)) ** 2 * jnp.cos(jnp.arange(x.size)))
+
+    small, large = (eindiff.jax.lower(function)(jnp.ones(n)).plan.flops for n in (100, 800))
+    assert large < 8 * small
+    x = jnp.linspace(0.5, 1.0, 9)
+    np.testing.assert_allclose(eindiff.jax.hessian(function)(x), jax.hessian(function)(x), rtol=1e-12, atol=1e-14)

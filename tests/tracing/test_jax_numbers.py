@@ -40,6 +40,10 @@ PROGRAMS = {
     "several axes": lambda x: jnp.max(A[None] * x[:, None, None], axis=(0, 2)) + jnp.prod(A, axis=0) + A.min(1),
     "whole numbers": lambda x: jnp.arange(4) * 3 + jnp.sort(-PLACES.reshape(-1)) + x.astype(int),
     "integer division": lambda x: (jnp.arange(4) - 2) // 3 * x,
+    "diagonals": lambda x: jnp.diag(A) * x + jnp.trace(A * x) + jnp.diagonal(jnp.outer(x, x), 1).sum(),
+    "platforms": lambda x: jax.lax.platform_dependent(x, cpu=jnp.square, default=jnp.abs),
+    "choices by value": lambda x: [jax.lax.cond(y > 0, jnp.square, jnp.abs, x) for y in x]
+    + [jax.lax.switch(x.astype(int)[2] + 7, [jnp.abs, jnp.sign], x)],
     "custom": lambda x: jax.nn.relu(x) + jax.nn.gelu(x) + jax.nn.softplus(x) + jax.nn.silu(x),
 }  # fmt: skip
 

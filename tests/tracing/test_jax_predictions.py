@@ -44,6 +44,8 @@ def test_the_compiler_takes_its_time_for_loops() -> None:
     assert loops(lambda x: jnp.outer(x, x) + jnp.vdot(x, x)) == 2
     assert loops(lambda x: x[jnp.array([2, 0])] * 2) == 1
     assert loops(lambda x: jnp.split(x * 2, 3)) == 3
+    assert loops(lambda x: jax.lax.platform_dependent(x, cpu=jnp.sin, default=lambda x: jnp.cumsum(jnp.sort(x)))) == 1
+    assert loops(lambda x: jnp.diag(jnp.outer(x, x)) + jnp.diag(x[:, None] + x)) == 1
 
 
 def test_the_compiler_stores_what_is_made_of_parts_and_read_twice() -> None:

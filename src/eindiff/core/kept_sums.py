@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from eindiff.core.coefficients import Number, content, number, plus, ratio, times
 from eindiff.core.einsums import Factor, einsum, intern_einsum, parts, product, scale, transpose
 from eindiff.core.labels import Labels
-from eindiff.core.networks import fresh_in, opened
+from eindiff.core.networks import filled_axes, fresh_in, opened
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, is_kept
 from eindiff.core.sizes import Size
 
@@ -89,8 +89,9 @@ def _is_diagonal(node: Add) -> bool:
 
 
 def _is_related(term: Expr) -> bool:
-    """Whether a term is made by index maps: most of its entries may be 0, as those of diagonal ones are."""
-    return any(map(is_index_map, (term, *term.children)))
+    """Whether an index map puts entries into a term, or into a factor of it: the others are 0, as most of diagonal ones
+    are; of what is read at places none is."""
+    return is_index_map(term) or any(map(filled_axes, (term, *filter(is_contraction, term.children))))
 
 
 def _is_full(term: Expr) -> bool:

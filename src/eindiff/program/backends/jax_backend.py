@@ -215,6 +215,12 @@ def together(x):
     is_positive = x > 0
     return x / (is_positive | ~is_positive).astype(x.dtype)
 ''',
+        "stored": '''
+def stored(x):
+    """Values as they are, which a processor computes before they are used at several places."""
+    is_positive = x > 0
+    return x / (is_positive | ~is_positive).astype(x.dtype) if default_backend() == "cpu" else x
+''',
         "logsumexp": LOGSUMEXP,
     },
 )

@@ -4,12 +4,15 @@ diagonal of a matrix, where one loop can compute all.
 
 What they unroll costs nothing: they see that an entry of a row is the same for all rows. So a loop counts if its rows
 are too long for that, or if it does too much for an entry.
+
+Slow functions that one loop needs at several places, as `f(x[1:] - x[:-1])` with zeros before and behind, they compute
+for each of these.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from math import prod
 from operator import or_
@@ -31,7 +34,10 @@ _LONG_CALLS = frozenset({  # which are made of several of these
     "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "erfc", "erfinv", "gammaln", "digamma", "polygamma", "log_ndtr",
 })  # fmt: skip
 UNROLLED = 200  # operations of a row that compilers write one after the other, at most
-LEAST_AGAIN = 128  # entries for which a function is computed again that are worth a loop of its own
+LEAST_AGAIN = 128  # entries for which a function is computed again that are worth a loop of its own,
+LEAST_ELSEWHERE = 512  # and those of other places in the same loop, which take the compiler no longer
+MOST_PLACES = 15  # of a value in a loop; compilers compute what has more before
+_SHIFTS = frozenset({"cut", "flip", "windows", "put", "concatenate", "take", "transpose", "swap", "permute"})
 
 
 def computed_before(
@@ -40,8 +46,11 @@ def computed_before(
     """What a compiler that repeats some functions had better compute before its uses, with the helper that says so."""
     if not repeated:
         return {}
+    if not all(isinstance(size, int) for x in order for size in x.shape):
+        return {}
     once, together = _computed_once(order, outputs, repeated), _computed_together(order, outputs)
-    return dict.fromkeys(together, "together") | dict.fromkeys(once, "once")
+    elsewhere = dict.fromkeys(_computed_elsewhere(order, outputs, repeated), "stored")
+    return dict.fromkeys(together, "together") | dict.fromkeys(once, "once") | elsewhere
 
 
 def _computed_once(
@@ -50,7 +59,7 @@ def _computed_once(
     """The functions, of those that a compiler repeats, which had better be computed once; `order` has all operations,
     each after its operands."""
     found = [x for x in order if x.op == "call" and x.parameters[0] in repeated]
-    if not found or not all(isinstance(size, int) for x in order for size in x.shape):
+    if not found:
         return set()
     below, loops = _loops(order, outputs, repeated)
     again = Counter({x: -_entries(x) for x in found})
@@ -74,6 +83,38 @@ def _loops(
         loops.update(x.operands if is_apart else ())
         below[x] = 0 if is_apart else reduce(or_, [below.get(y, 0) for y in x.operands], 1 << k)
     return below, loops
+
+
+def _computed_elsewhere(
+    order: Sequence[Operation], outputs: Collection[Operation], repeated: frozenset[str]
+) -> set[Operation]:
+    """Slow functions of which one loop needs the values at several places, with what is made of these before it is used
+    twice. What several loops need, or is repeated along other axes, compilers compute before."""
+    found = set[Operation]()
+    needed: dict[Operation, set[tuple]] = {x: {(x,)} for x in outputs}  # where: the loop, and what leads to the place
+    users: dict[Operation, list[Operation]] = {}
+    for x in reversed(order):
+        places = needed.pop(x, set())
+        if x.shape and (_slow_parts(x) or (x.op == "call" and x.parameters[0] in repeated)):
+            is_one_loop = len({loop for loop, *_ in places}) == 1
+            if is_one_loop and (len(places) - 1) * _entries(x) >= LEAST_ELSEWHERE:
+                found.add(_used_twice(x, users))
+            places = places if is_one_loop and len(places) == 1 else {(x,)}
+        places = {(x,)} if len(places) > MOST_PLACES else places
+        for k, y in enumerate(x.operands):
+            own = {(y,)} if _is_afresh(x) else places
+            own = {(*place, (x.op, x.parameters, k)) for place in own} if x.op in _SHIFTS else own
+            is_wider = x.op in _ENTRYWISE and _entries(y) < _entries(x)
+            needed.setdefault(y, set()).update(own, {(y,)} if is_wider else ())
+            users.setdefault(y, []).append(x)
+    return found
+
+
+def _used_twice(x: Operation, users: Mapping[Operation, Sequence[Operation]]) -> Operation:
+    """What is made of a value by the one that uses it, and so on: compilers store what has several uses."""
+    while len(above := users.get(x, ())) == 1 and above[0].op in _ENTRYWISE and above[0].shape == x.shape:
+        x = above[0]
+    return x
 
 
 def _computed_together(order: Sequence[Operation], outputs: Collection[Operation]) -> set[Operation]:

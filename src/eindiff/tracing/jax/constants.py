@@ -16,7 +16,7 @@ from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
 from eindiff.functions.sparse_constants import by_places
 from eindiff.tracing.closures import MOST_WRITTEN
-from eindiff.tracing.jax.numbers import BY_NUMPY, INSIDE, NoNumbersError, numbers, variables_in
+from eindiff.tracing.jax.numbers import BY_NUMPY, NoNumbersError, inside, numbers, variables_in
 
 # What comes from NumPy exactly as from JAX. All else differs in the last bits, or is left to JAX, which compiles it.
 FOLDED_BY_NUMPY = frozenset({
@@ -82,9 +82,9 @@ def _rough(jaxpr: Any, constants: Sequence[bool | None], args: Sequence[bool | N
         return False if isinstance(x, jex.Literal) else found[x]
 
     for eqn in jaxpr.eqns:
-        given, name = [read(x) for x in eqn.invars], eqn.primitive.name
-        if name in INSIDE and INSIDE[name] in eqn.params:
-            inner = eqn.params[INSIDE[name]]
+        inner, args = inside(eqn)
+        given, name = [read(x) for x in args], eqn.primitive.name
+        if inner is not None:
             body, count = getattr(inner, "jaxpr", inner), len(getattr(inner, "consts", ()))
             found.update(zip(eqn.outvars, _rough(body, [False] * count, given), strict=True))
             continue
@@ -157,7 +157,8 @@ def _by_numpy(closed: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
 
 def _by_jax(eqn: Any) -> bool:
     """Whether NumPy does not compute all of an equation in the same way."""
-    inner = list(jex.jaxprs_in_params(eqn.params))
+    own, _ = inside(eqn)
+    inner = list(jex.jaxprs_in_params(eqn.params)) if own is None else [getattr(own, "jaxpr", own)]
     return any(_by_jax(x) for program in inner for x in program.eqns) if inner else not _is_numpys(eqn)
 
 

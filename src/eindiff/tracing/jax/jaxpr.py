@@ -80,23 +80,34 @@ class Trace:
             array = np.asarray(array, dtype=np.float32)
         return jax_constants.constant(array, self.hide)
 
-    def hide(self, array: Any) -> Variable:
-        """A variable for an array, which is bound to it at each call."""
+    def hide(self, array: Any) -> Expr:
+        """A variable for an array, which is bound to it at each call; or the negative of one that is there, so that
+        what is computed from both is computed once."""
+        name = self._bound(array)
+        if name is None and _is_array(array) and array.dtype.kind == "f" and (other := self._bound(-array)):
+            return construct.scale(-1, self._bound_variable(other, array))
+        if name is None:
+            name = self.name("c")
+            is_view = _is_array(array) and not array.flags.owndata  # of what the function sees, perhaps
+            self.hidden[name] = array.copy() if is_view else array
+        return self._bound_variable(name, array)
+
+    def _bound_variable(self, name: str, array: Any) -> Variable:
         properties = ["symmetric"] if _is_array(array) and _is_symmetric(array) else []
+        return construct.variable(name, tuple(array.shape), properties)
+
+    def _bound(self, array: Any) -> str | None:
+        """The name of the variable that is bound to an array, or to one that the function sees with the same bits."""
         for name, other in self.hidden.items():
             if other is array or (_is_array(array) and _equal(held(other), array)):
-                return construct.variable(name, tuple(array.shape), properties)
+                return name
         for wanted, seen in self.visible.items():
             if _is_array(array) and _equal(held(seen), array):
                 name = self.name("c") if wanted in self.taken else wanted
                 self.hidden[name] = seen
-                break
-        else:
-            name = self.name("c")
-            is_view = _is_array(array) and not array.flags.owndata  # of what the function sees, perhaps
-            self.hidden[name] = array.copy() if is_view else array
-        self.taken.add(name)
-        return construct.variable(name, tuple(array.shape), properties)
+                self.taken.add(name)
+                return name
+        return None
 
     def name(self, stem: str) -> str:
         """A name that no variable has."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import jax.extend.core as jex
 
-from eindiff.tracing.jax.numbers import INSIDE, variables_in
+from eindiff.tracing.jax.numbers import inside, variables_in
 
 MOVES = frozenset({
     "reshape", "squeeze", "broadcast_in_dim", "convert_element_type", "transpose", "copy",
@@ -172,8 +172,8 @@ def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_St
     """The equations in order, equal ones once; `made` gets what makes each variable, and has what makes the inputs."""
     found: list[_Step] = []
     for eqn in jaxpr.eqns:
-        given = [_LITERAL if isinstance(x, jex.Literal) else made.get(x) for x in eqn.invars]
-        inner = eqn.params.get(INSIDE.get(eqn.primitive.name, ""))
+        inner, args = inside(eqn)
+        given = [_LITERAL if isinstance(x, jex.Literal) else made.get(x) for x in args]
         if inner is None:
             sources = [x for x in given if isinstance(x, _Step)]
             step = _Step(eqn, sources, None not in given and all(x.is_known for x in sources))
@@ -184,9 +184,9 @@ def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_St
             made.update(dict.fromkeys(eqn.outvars, same))
         else:
             body = getattr(inner, "jaxpr", inner)
-            inside = dict(zip(body.invars, given, strict=False))
-            found += _steps(body, inside, seen)
-            results = [_LITERAL if isinstance(x, jex.Literal) else inside.get(x) for x in body.outvars]
+            within = dict(zip(body.invars, given, strict=False))
+            found += _steps(body, within, seen)
+            results = [_LITERAL if isinstance(x, jex.Literal) else within.get(x) for x in body.outvars]
             made.update(zip(eqn.outvars, results, strict=False))
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 import jax.extend.core as jex
 
 from eindiff.tracing.jax.kernels import ENTRYWISE, bytes_of
-from eindiff.tracing.jax.numbers import INSIDE, variables_in
+from eindiff.tracing.jax.numbers import inside, variables_in
 
 JOINED = ENTRYWISE | {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"}
 
@@ -39,15 +39,16 @@ def _inside(eqn: Any) -> int:
     """The most bytes that are stored inside of an equation, apart from its results if it is a call."""
     if is_entrywise(eqn):
         return 0
-    own = sum(map(bytes_of, eqn.outvars)) if eqn.primitive.name in INSIDE else 0
-    return max([0, *[peak(one) - own for one in jex.jaxprs_in_params(eqn.params)]])
-
+    program, _ = inside(eqn)
+    if program is not None:
+        return max(0, peak(getattr(program, "jaxpr", program)) - sum(map(bytes_of, eqn.outvars)))
+    return max([0, *map(peak, jex.jaxprs_in_params(eqn.params))])
 
 
 
 def is_entrywise(eqn: Any) -> bool:
     """Whether an equation, or all that it calls, is part of a loop over entries."""
-    name = eqn.primitive.name
-    if name in INSIDE:
-        return all(is_entrywise(x) for one in jex.jaxprs_in_params(eqn.params) for x in one.eqns)
-    return name in JOINED
+    program, _ = inside(eqn)
+    if program is not None:
+        return all(map(is_entrywise, getattr(program, "jaxpr", program).eqns))
+    return eqn.primitive.name in JOINED

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import jax
 import jax.extend.core as jex
 import numpy as np
 
@@ -37,6 +38,20 @@ def variables_in(atoms: Iterable[Any]) -> list[Any]:
     return [x for x in atoms if not isinstance(x, jex.Literal)]
 
 
+def inside(equation: Any) -> tuple[Any, Sequence[Any]]:
+    """The program that stands in the place of an equation, and what that is given: one that is called, or that of some
+    choices which is for this platform; None for all others."""
+    if platforms := equation.params.get("branches_platforms"):
+        return equation.params["branches"][_platform(platforms)], equation.invars[1:]
+    return equation.params.get(INSIDE.get(equation.primitive.name, "")), equation.invars
+
+
+def _platform(platforms: Sequence[Sequence[str] | None]) -> int:
+    """Which of some platforms this is; the last one is for all others."""
+    here = [k for k, names in enumerate(platforms) if names is None or jax.default_backend() in names]
+    return [*here, len(platforms) - 1][0]
+
+
 def numbers(program: jex.ClosedJaxpr, inputs: Sequence[Any]) -> list[Array]:
     """What a program computes from some arrays."""
     with np.errstate(all="ignore"):
@@ -60,9 +75,12 @@ def _run(jaxpr: jex.Jaxpr, constants: Sequence[Array], inputs: Sequence[Array]) 
 
 def _step(equation: jex.JaxprEqn, args: Sequence[Array]) -> Sequence[Any]:
     name, parameters = equation.primitive.name, equation.params
-    if name in INSIDE and INSIDE[name] in parameters:
-        inside = parameters[INSIDE[name]]
-        return _run(getattr(inside, "jaxpr", inside), getattr(inside, "consts", ()), args)
+    program, given = inside(equation)
+    if program is not None:
+        return _run(getattr(program, "jaxpr", program), getattr(program, "consts", ()), args[len(args) - len(given) :])
+    if name == "cond":
+        branch = parameters["branches"][np.clip(args[0], 0, len(parameters["branches"]) - 1)]
+        return _run(branch.jaxpr, branch.consts, args[1:])
     if name == "scan":
         return _scan(args, **parameters)
     if name not in BY_NUMPY or any(x.dtype not in _TYPES for x in args):
@@ -236,6 +254,7 @@ _BY_NUMPY: dict[str, Primitive] = {
     "squeeze": lambda x, *, dimensions: np.squeeze(x, tuple(dimensions)),
     "transpose": lambda x, *, permutation: x.transpose(permutation),
     "rev": lambda x, *, dimensions: np.flip(x, tuple(dimensions)),
+    "platform_index": lambda *, platforms: np.asarray(_platform(platforms)),
     "concatenate": lambda *arrays, dimension: np.concatenate(arrays, dimension),
     "stack": lambda *arrays, axis: np.stack(arrays, axis),
     "split": lambda x, *, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis),

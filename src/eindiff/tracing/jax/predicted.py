@@ -17,6 +17,7 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Apply, Constant, Einsum, Expr, Map, Variable, topological
 from eindiff.planning.tuning import CALL, EACH, FRESH, FRESH_BYTES, OPERATION, READ, SCATTER, THIN
 from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START, bytes_of, stored_bytes
+from eindiff.tracing.jax.numbers import inside
 
 UNKNOWN_TURNS = 50  # of a loop whose length is not known
 RESULT, PRODUCT, FACTOR = 9e-3, 6e-3, 4e-4  # seconds of the compiler for each result, each product and each factor,
@@ -94,7 +95,8 @@ def _seconds(eqn: Any) -> float:
     if name == "while":
         return UNKNOWN_TURNS * (CALL + sum(inner))
     if name == "cond":
-        return CALL + max(inner)
+        program, _ = inside(eqn)
+        return CALL + max(inner) if program is None else _computing(program.jaxpr)
     is_call = bool(inner) and not name.startswith(("reduce", "scatter", "sort", "cum"))
     return sum(inner) if is_call else _of_arrays(eqn)
 
