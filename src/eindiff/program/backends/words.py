@@ -330,6 +330,16 @@ FUNCTIONS: dict[str, Word] = {
     "svd": "np.linalg.svd({0}, full_matrices=False)",
 }
 
+
+def _ways(kind: str) -> str:
+    """How vectors are multiplied with a matrix of few entries, and systems solved, also with the transpose."""
+    if kind in TRIANGLES:
+        lower = f"turned {'!=' if kind == 'lower' else '=='} 1"
+        return f"np.dot, lambda A, b, turned: solve_triangular(A, b, lower={lower})"
+    multiply = "lambda A, b: tridiagonal_product(A, b)" if kind == "tridiagonal" else "np.dot"
+    return f"{multiply}, lambda A, b, turned: {f'{kind}_solve' if kind else 'np.linalg.solve'}(A, b)"
+
+
 # What only programs that change arrays in place are made of.
 EAGER_FUNCTIONS: dict[str, Word] = {
     "finite_top": reduction("finite_top"),
@@ -338,6 +348,8 @@ EAGER_FUNCTIONS: dict[str, Word] = {
     "log_of_total": lambda x, s: f"log_of_total({slots(x)})",
     "part_of_total": lambda x, s: f"part_of_total({x.parameters[1]}, {slots(x)})",
     "heaviside": "np.heaviside({0}, {1})",
+    "alike": "alike({0})",
+    "conditioned": lambda x, s: f"conditioned({{0}}, {x.parameters[2]:.4g}, {_ways(x.parameters[1])})",
     "band_pivots": lambda x, s: f"band_pivots({{0}}{', 1' if x.parameters[1] == 'tridiagonal' else ''})",
 }
 

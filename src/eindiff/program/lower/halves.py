@@ -31,7 +31,7 @@ def _found(operations: Operations, x: Operation) -> str:
             return _TURNED[half(operations, x.operands[0])]
         case "triangle":
             return "lower"
-        case "negate" | "scale":
+        case "negate" | "scale" | "divide":
             return half(operations, x.operands[0])
         case "multiply":  # a vector beside it scales columns
             return next(filter(None, (half(operations, y) for y in x.operands)), "")
@@ -42,8 +42,8 @@ def _found(operations: Operations, x: Operation) -> str:
         case "matmul" | "structured_product" | "solve":
             found = _common(operations, x.operands)
             return found if found not in BANDS else "banded" if x.op != "solve" else ""
-    if is_call(x, "chol"):
-        return "lower"
+    if is_call(x, "chol") or is_call(x, "conditioned"):
+        return "lower" if is_call(x, "chol") else half(operations, x.operands[0])
     inverse = half(operations, x.operands[0]) if is_call(x, "inv") else ""
     return inverse if inverse not in BANDS else ""
 
