@@ -150,7 +150,7 @@ REDUCTIONS = [
         order=3, stack=2, x=("real", 4), w=("positive", 4),
     ),
     case("alike", lambda lib, x: lib.alike(1 + lib.step(x)), stack=2, x=("nonzero", 4)),
-    case("conditioned", lambda lib, A: lib.conditioned(lib.step(A)), stack=2, A=("nonzero", 3, 3)),
+    case("conditioned", lambda lib, A: lib.conditioned(1 + lib.step(A)), A=("nonzero", 2, 2)),
     case("argmax", lambda lib, x: lib.argmax(x), stack=2, x=("distinct entries", 4)),
     *(
         case(name, lambda lib, x, name=name: getattr(lib, name)(x), stack=2, x=(TABLE[name].domain, 4))

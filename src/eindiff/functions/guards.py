@@ -17,7 +17,10 @@ from eindiff.core.nodes import Apply, Expr
 from eindiff.functions.table import add
 
 ALIKE = 1e3  # times as large as others that entries of one size are at most; conditions are at most that, too
-_SOURCE = {"jax": "jnp.positive({0})", "torch": "torch.positive({0})", "tensorflow": "tf.identity({0})"}
+_ELSEWHERE = {
+    "cupy": "cp.positive({0})", "jax": "jnp.positive({0})", "torch": "torch.positive({0})",
+    "tensorflow": "tf.identity({0})",
+}  # fmt: skip
 
 
 def _same(shape: tuple) -> tuple:
@@ -25,21 +28,22 @@ def _same(shape: tuple) -> tuple:
 
 
 def _row(name: str, order: int, flops: Callable[..., float], **more: Any) -> Function:
-    source = {"numpy": "np.positive({0})", "cupy": "cp.positive({0})", **_SOURCE}
     return Function(
         name, np.positive, (None,), latex=rf"\operatorname{{{name}}}", core=(order,), output=_same,
-        keeps_symmetry=order == 2, flops=flops, source=source, **more,
+        keeps_symmetry=order == 2, flops=flops, **more,
     )  # fmt: skip
 
 
-_alike = add(_row("alike", 1, lambda n: 3 * n, bounds=lambda _, x: x))
+_of_vectors = {"numpy": "alike({0})", **_ELSEWHERE}
+_alike = add(_row("alike", 1, lambda n: 3 * n, bounds=lambda _, x: x, source=_of_vectors))
 
 
 @lru_cache(maxsize=16)
 def _conditioned(count: int) -> Function:
     """That of one of so many factors, whose conditions multiply."""
     maker, parameter = (_conditioned, (count,)), None if count == 1 else count
-    return _row("conditioned", 2, lambda n, _: 6 * n**2, parameter=parameter, maker=maker)
+    source = {"numpy": "np.positive({0})", **_ELSEWHERE}
+    return _row("conditioned", 2, lambda n, _: 8 * n**2, parameter=parameter, maker=maker, source=source)
 
 
 add(_conditioned(1))

@@ -348,8 +348,7 @@ EAGER_FUNCTIONS: dict[str, Word] = {
     "log_of_total": lambda x, s: f"log_of_total({slots(x)})",
     "part_of_total": lambda x, s: f"part_of_total({x.parameters[1]}, {slots(x)})",
     "heaviside": "np.heaviside({0}, {1})",
-    "alike": "alike({0})",
-    "conditioned": lambda x, s: f"conditioned({{0}}, {x.parameters[2]:.4g}, {_ways(x.parameters[1])})",
+    "well_conditioned": lambda x, s: f"conditioned({{0}}, {x.parameters[2]:.4g}, {_ways(x.parameters[1])})",
     "band_pivots": lambda x, s: f"band_pivots({{0}}{', 1' if x.parameters[1] == 'tridiagonal' else ''})",
 }
 

@@ -174,7 +174,7 @@ def _conditioned(operations: Operations, node: Apply, matrix: Operation) -> Oper
     def work(evaluate: Evaluate) -> float:
         return 8.0 * evaluate(n) * min(evaluate(n), 2 * ENTRIES_IN_ROW.get(kind, np.inf))
 
-    made = operations.make("call", [matrix], ("conditioned", kind, most), shape=node.shape, work=work)
+    made = operations.make("call", [matrix], ("well_conditioned", kind, most), shape=node.shape, work=work)
     operations.symmetric.update([made] if matrix in operations.symmetric else [])
     return made
 

@@ -42,8 +42,10 @@ def _found(operations: Operations, x: Operation) -> str:
         case "matmul" | "structured_product" | "solve":
             found = _common(operations, x.operands)
             return found if found not in BANDS else "banded" if x.op != "solve" else ""
-    if is_call(x, "chol") or is_call(x, "conditioned"):
-        return "lower" if is_call(x, "chol") else half(operations, x.operands[0])
+    if is_call(x, "well_conditioned"):
+        return half(operations, x.operands[0])
+    if is_call(x, "chol"):
+        return "lower"
     inverse = half(operations, x.operands[0]) if is_call(x, "inv") else ""
     return inverse if inverse not in BANDS else ""
 
