@@ -381,6 +381,7 @@ ERRORS = {
     ("x", "x(n) symetric"): (
         "unknown property symetric; did you mean symmetric? (line 1, column 6)\n  x(n) symetric\n       ^~~~~~~~"
     ),
+    ("S", "S(n,n) SPD"): "unknown property SPD; did you mean psd? (line 1, column 8)\n  S(n,n) SPD\n         ^~~",
     ("x", "x(n); x(m)"): "x is declared twice (line 1, column 7)\n  x(n); x(m)\n        ^",
 }  # fmt: skip
 

@@ -126,8 +126,10 @@ def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Vari
     for v in needed:
         array = inputs[v] = real_array(v.name, arrays[v.name])
         if array.ndim != v.ndim:
+            is_matrix = v.ndim == 1 and array.ndim == 2 and array.shape[0] == array.shape[1]
+            more = "; a diagonal matrix is given by the vector of its diagonal" if is_matrix else ""
             raise EindiffError(
-                f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}",
+                f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}{more}",
                 "arrays",
             )
     return inputs

@@ -22,6 +22,13 @@ from eindiff.text.read.unify import Type, Unknown
 _ORDERS = {"scalar": 0, "vector": 1, "matrix": 2}
 _MATRICES = PROPERTIES - {"positive", "diagonal"}
 _DECLARED = [*_ORDERS, *sorted(PROPERTIES)]
+_OTHER_WORDS = {  # that people and other programs have for properties
+    "psd": ("spd", "spsd", "pd", "posdef", "definite", "semidefinite"),
+    "lower or upper": ("triangular",),
+    "orthogonal": ("orthonormal", "unitary", "rotation"),
+    "symmetric": ("hermitian", "selfadjoint"),
+    "positive": ("pos",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,8 @@ def _shape(source: Source, name: Any, sizes: list | None, words: list) -> tuple[
 def _refuse_unknown(source: Source, words: list) -> None:
     for word in words:
         if word not in _DECLARED:
-            near = get_close_matches(word, _DECLARED, 1)
+            word_for = next((known for known, others in _OTHER_WORDS.items() if str(word).lower() in others), None)
+            near = [word_for] if word_for else get_close_matches(str(word).lower(), _DECLARED, 1)
             known = f"did you mean {near[0]}?" if near else f"known are {', '.join(_DECLARED)}"
             raise source.error(f"unknown property {word[:50]}; {known}", word.start_pos, word.end_pos)
 
