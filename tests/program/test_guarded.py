@@ -84,6 +84,20 @@ def test_no_digits_are_lost_beside_a_matrix_of_large_condition(name: str, small:
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.abs(expected).max())
 
 
+def test_gradients_by_a_triangle_take_its_inverse_at_most() -> None:
+    """`inv(L L') L` is the transposed inverse, also where L is looked at."""
+    f, arrays = ed.parse("b'*inv(L*L' + P*P')*b + logdet(L*L' + P*P')", DECLARED), _arrays(3)
+    given, outputs = {name: arrays[name] for name in "LPb"}, [f, ed.gradient(f, "L"), ed.gradient(f, "P")]
+    plan = ed.plan(outputs, {"n": N, "k": K})
+    assert "conditioned" in plan.source and plan.flops <= N**3 / 3 + (20 * K + 60) * N**2
+    K_inverse = np.linalg.inv(arrays["L"] @ arrays["L"].T + arrays["P"] @ arrays["P"].T)
+    a = K_inverse @ arrays["b"]
+    W = 2 * (K_inverse - np.outer(a, a))
+    _, by_L, by_P = ed.compile(outputs)(**given)
+    np.testing.assert_allclose(by_L, np.tril(W @ arrays["L"]), atol=1e-10)
+    np.testing.assert_allclose(by_P, W @ arrays["P"], atol=1e-10)
+
+
 def test_conditions_that_no_entry_shows_are_seen() -> None:
     """The inverse of a triangle with ones on its diagonal and -1 below it has entries of 2**n."""
     n = 200

@@ -93,3 +93,19 @@ def test_thin_matrices_between_inverses_in_gradients_come_first() -> None:
     f = ed.parse("sum(C.*(X'*inv(S)*Y*inv(W)*Y'*inv(S)*X))", "Y(n,m); S(n,n) psd; X(n,k); W(m,m) psd; C(k,k)")
     sizes = {"n": 300, "k": 20, "m": 30}
     assert ed.plan([f, ed.gradient(f, "S")], sizes).flops <= 2 * ed.plan(f, sizes).flops
+
+
+def test_products_of_low_rank_that_several_others_have_are_not_formed() -> None:
+    """The gradients of a posterior covariance: `X M X'` has n rows and columns, `M X'` few."""
+    V = ed.parse("sum(C.*(S - S*X'*inv(diag(d) + X*S*X')*X*S))", "X(n,m); d(n) positive; S(m,m) psd; C(m,m)")
+    outputs = [V, *(ed.gradient(V, name) for name in "XSdC")]
+    assert ed.plan(outputs, {"n": 1000, "m": 100}).flops <= 20 * 1000 * 100**2
+    rng = np.random.default_rng(2)
+    X, d, root, C = (rng.normal(size=s) for s in ((300, 20), 300, (20, 20), (20, 20)))
+    X, d, S = X / 20, 1 + d**2 / 9, root @ root.T / 20 + np.eye(20)
+    G = np.linalg.inv(np.linalg.inv(S) + X.T @ (X / d[:, None]))
+    H = np.linalg.solve(S, G)  # of I - inv(..) S
+    by_S, by_X = H @ (C + C.T) @ H.T / 2, -(X / d[:, None]) @ G @ (C + C.T) @ G
+    expected = [np.vdot(C, G), by_X, by_S, ((X / d[:, None] @ G) @ C * (X / d[:, None] @ G)).sum(1), G]
+    for one, other in zip(ed.compile(outputs)(X=X, S=S, d=d, C=C), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10 * np.abs(other).max())

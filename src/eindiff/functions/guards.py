@@ -5,7 +5,7 @@ These functions are their arguments. Only planning makes them (`planning.low_ran
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from eindiff.core import construct
 from eindiff.core.function import Function
-from eindiff.core.nodes import Apply, Expr
+from eindiff.core.nodes import Apply, Expr, topological
+from eindiff.core.rebuild import rebuild, with_children
 from eindiff.functions.table import add
 
 ALIKE = 1e3  # times as large as others that entries of one size are at most; conditions are at most that, too
@@ -63,3 +64,21 @@ def conditioned(matrix: Expr, count: int = 1) -> Expr:
     """A matrix whose condition is no more than that of entries of one size, or the root of that for one of two factors;
     programs refuse others."""
     return construct.apply(_conditioned(count), (matrix,))
+
+
+def looked_at_everywhere(outputs: Sequence[Expr]) -> list[Expr]:
+    """Outputs in which a matrix that is looked at somewhere is so everywhere, so that it cancels with its inverse."""
+    known = {node.children[0]: node for node in topological(outputs) if _is_conditioned(node)}
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        if _is_conditioned(node):
+            return node
+        found = [known.get(child, child) for child in children]
+        made = with_children(node, found, inline=found != list(node.children))
+        return known.get(node, made)
+
+    return [known.get(x, x) for x in rebuild(outputs, change)] if known else [*outputs]
+
+
+def _is_conditioned(x: Expr) -> bool:
+    return isinstance(x, Apply) and x.function.name == "conditioned"

@@ -32,7 +32,7 @@ from eindiff.core.sizes import Evaluate, Size
 from eindiff.facts.bounds import facts, interval
 from eindiff.functions import elementwise, multilinear
 from eindiff.functions.elementwise import exp, log, power
-from eindiff.functions.guards import ALIKE, alike, conditioned, is_alike
+from eindiff.functions.guards import ALIKE, alike, conditioned, is_alike, looked_at_everywhere
 from eindiff.functions.indexing import concatenate
 from eindiff.functions.matrices import det, inv, logabsdet, logdet, signdet
 from eindiff.functions.multilinear import diag, eye
@@ -112,6 +112,16 @@ def _factored(term: Expr, evaluate: Evaluate, size: float) -> tuple[Expr, Expr, 
     left, right = _product(chain[:first]), _product(chain[last:])
     middle = inv(_product(chain[first:last])) if last > first else eye(left.shape[1])
     return left, construct.scale(coefficient, middle), right
+
+
+def thin_factors(product: Expr, evaluate: Evaluate) -> tuple[Expr, Expr] | None:
+    """Two matrices whose product a contraction is, if one of its factors in between has much fewer columns."""
+    found = _chain(product) if is_contraction(product) and product.ndim == 2 and len(product.operands) > 2 else None
+    inner = [evaluate(x.shape[1]) for x in found[1][:-1]] if found is not None else []
+    if found is None or not inner or 2 * min(inner) > min(map(evaluate, product.shape)):
+        return None
+    cut = inner.index(min(inner)) + 1
+    return _product(found[1][:cut]), _product(found[1][cut:])
 
 
 def _side_by_side(thin: Sequence[tuple[Expr, Expr, Expr]]) -> tuple[Expr, Expr, Expr] | None:
@@ -408,7 +418,7 @@ def without(outputs: Sequence[Expr], matrix: Expr, split: Split) -> list[Expr]:
 
     while (found := rebuild(outputs, change)) != list(outputs):
         outputs = found
-    return rebuild(outputs, left)
+    return looked_at_everywhere(rebuild(outputs, left))
 
 
 def _expanded(node: Einsum, of_matrix: Expr, split: Split) -> Expr:
