@@ -333,3 +333,20 @@ def test_products_beside_the_inverse_of_what_they_are_part_of_keep_their_digits(
     for found in (ed.compile(outputs)(**arrays), [ed.compile(x)(**arrays) for x in outputs]):
         for value, exact in zip(found, expected, strict=True):
             assert np.abs(value - exact).max() < 1e-6 * np.abs(exact).max()
+
+
+def test_a_cholesky_factor_that_is_there_solves() -> None:
+    """Samples and densities of one covariance take one factorization."""
+    outputs = ed.parse("chol(S)*z", "S(n,n) psd; z(n)"), ed.parse("y'*inv(S)*y + logdet(S)", "S(n,n) psd; y(n)")
+    inverse = ed.parse("inv(S)", "S(n,n) psd")
+    f = ed.compile([*outputs, inverse])
+    assert f.plan({"n": 300}).source.count("cholesky(") == 1 and "factorize(" not in f.plan({"n": 300}).source
+    for n in (1, 5, 300):
+        rng = np.random.default_rng(n)
+        root, z, y = rng.normal(size=(n, n)), rng.normal(size=n), rng.normal(size=n)
+        S = root @ root.T + np.eye(n)
+        expected = [np.linalg.cholesky(S) @ z, y @ np.linalg.solve(S, y) + np.linalg.slogdet(S)[1], np.linalg.inv(S)]
+        for one, other in zip(f(S=S, z=z, y=y), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+    with pytest.raises(ed.EindiffError, match="cannot be"):
+        f(S=-np.eye(300), z=np.ones(300), y=np.ones(300))

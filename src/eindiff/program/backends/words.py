@@ -230,6 +230,12 @@ def _running_sum(x: Operation, s: Spelling) -> str:
     return f"{{0}}{turned}.cumsum({axis}){turned}"
 
 
+_FACTORS = {
+    False: "factorize({0})",
+    True: "factorize({0}, symmetric=True)",
+    "cholesky": "(np.asfortranarray({0}), None, False)",
+}
+
 # Programs that change nothing in place have none of these.
 EAGER: dict[Op, Word] = {
     "fill": _fill,
@@ -247,7 +253,7 @@ EAGER: dict[Op, Word] = {
         else f"triangular_product({{0}}, {{1}}, lower={x.parameters[0] == 'lower'})"
     ),
     "triangular_inverse": lambda x, s: f"triangular_inverse({{0}}, lower={x.parameters[0] == 'lower'})",
-    "factors": lambda x, s: f"factorize({{0}}{', symmetric=True' if x.parameters[0] else ''})",
+    "factors": lambda x, s: _FACTORS[x.parameters[0]],
     "solve_factored": lambda x, s: f"solve_factored({{0}}, {{1}}{', transposed=True' if x.parameters[0] else ''})",
     "of_factors": lambda x, s: f"{x.parameters[0]}_factored({{0}})",
     "solve_many": "solve_many({0}, {1})",
