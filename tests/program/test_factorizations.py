@@ -339,7 +339,7 @@ def test_a_cholesky_factor_that_is_there_solves() -> None:
     """Samples and densities of one covariance take one factorization."""
     outputs = ed.parse("chol(S)*z", "S(n,n) psd; z(n)"), ed.parse("y'*inv(S)*y + logdet(S)", "S(n,n) psd; y(n)")
     inverse = ed.parse("inv(S)", "S(n,n) psd")
-    f = ed.compile([*outputs, inverse])
+    f = ed.compile([*outputs, inverse], validate=False)
     assert f.plan({"n": 300}).source.count("cholesky(") == 1 and "factorize(" not in f.plan({"n": 300}).source
     for n in (1, 5, 300):
         rng = np.random.default_rng(n)
