@@ -363,6 +363,7 @@ def test_a_sum_and_its_transpose_have_one_factorization(base: str) -> None:
     W, b, d = rng.normal(size=(n, n)) / 20, rng.normal(size=n), rng.uniform(1, 2, n)
     G = (np.eye(n) if base == "eye(n)" else np.diag(d)) - 0.3 * W
     half = np.linalg.solve(G.T, b)
-    expected = [np.linalg.solve(G, half), 2 * np.linalg.slogdet(G)[1], np.linalg.solve(G.T, d), d @ np.linalg.solve(G, b)]
+    size = np.linalg.slogdet(G)[1]
+    expected = [np.linalg.solve(G, half), 2 * size, np.linalg.solve(G.T, d), d @ np.linalg.solve(G, b)]
     for one, other in zip(ed.compile(outputs)(W=W, c=np.array(0.3), b=b, d=d), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
