@@ -28,7 +28,7 @@ DIVIDED = [name for name in TABLE if name.startswith("divided_")]
 MARKS = ("gaps", "simple", "nonzero", "nonzero_pairs")
 WEIGHTED = ("log_weighted_sum", "weighted_softmax")
 DETERMINANTS = ("signdet", "logabsdet")
-INTERNAL = ("winner", "argmax", "alike", "inverse_or_zero", "stop_gradient", "power_derivative")
+INTERNAL = ("winner", "argmax", "alike", "conditioned", "inverse_or_zero", "stop_gradient", "power_derivative")
 INTERNAL += (*DETERMINANTS, *WEIGHTED, *MARKS, *DIVIDED)
 
 # eindiff with the rows that only derivatives use
@@ -150,6 +150,7 @@ REDUCTIONS = [
         order=3, stack=2, x=("real", 4), w=("positive", 4),
     ),
     case("alike", lambda lib, x: lib.alike(1 + lib.step(x)), stack=2, x=("nonzero", 4)),
+    case("conditioned", lambda lib, A: lib.conditioned(1 + lib.step(A)), A=("nonzero", 2, 2)),
     case("argmax", lambda lib, x: lib.argmax(x), stack=2, x=("distinct entries", 4)),
     *(
         case(name, lambda lib, x, name=name: getattr(lib, name)(x), stack=2, x=(TABLE[name].domain, 4))

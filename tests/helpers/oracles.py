@@ -225,6 +225,7 @@ def _array_library(xp: Any) -> dict[str, Callable]:
         "inverse_or_zero": lambda a: 1 / a,
         "stop_gradient": jax.lax.stop_gradient if xp is jnp else xp.positive,
         "alike": xp.positive,
+        "conditioned": xp.positive,
     }
 
 

@@ -114,12 +114,6 @@ def test_types_that_are_refused_in_tensorflow(kind: str) -> None:
         ed.compile(A @ y)(A=np.ones((4, 3)), y=array)
 
 
-def test_the_diagonal_of_a_diagonal_matrix_is_given(foreign: Library) -> None:
-    scaled = ed.parse("W*x", "W(n,n) diagonal; x(n)")
-    with pytest.raises(ed.EindiffError, match=r"W is declared n, .* shape 3×3; .* np\.diag\(W\)"):
-        ed.compile(scaled)(W=foreign.array(np.eye(3)), x=foreign.array(np.ones(3)))
-
-
 def test_wrong_shapes(foreign: Library) -> None:
     with pytest.raises(ed.EindiffError, match="y is declared 3, but its array has shape 4"):
         ed.compile(A @ y, backend=foreign.name)(**foreign.arrays({"A": np.ones((4, 3)), "y": np.ones(4)}))

@@ -202,6 +202,15 @@ def test_sums_of_one_term_are_none() -> None:
     assert bounds > 100
 
 
+def test_triangles_in_a_circle_may_take_their_diagonals_only() -> None:
+    """`tr(L M)` is the sum of `L_ii M_ii`."""
+    L, M, N = (ed.matrix(name, "n", "n", "lower") for name in "LMN")
+    A, sizes = ed.matrix("A", "n", "n"), {"n": 100}
+    for expr in [ed.tr(L @ M), ed.diag(ed.inv(L) @ M), ed.tr(ed.inv(L @ M @ N)), ed.sum(L * M.T)]:
+        assert (ed.plan(expr, sizes).least_flops or 0) <= 4 * 100, expr
+    assert ed.plan(ed.tr(L @ A), sizes).least_flops == 100**2
+
+
 def test_what_cannot_be_told_apart_gives_no_bound() -> None:
     A, B, x = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.vector("x", "n")
     sizes = {"n": 50}

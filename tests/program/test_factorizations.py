@@ -333,3 +333,37 @@ def test_products_beside_the_inverse_of_what_they_are_part_of_keep_their_digits(
     for found in (ed.compile(outputs)(**arrays), [ed.compile(x)(**arrays) for x in outputs]):
         for value, exact in zip(found, expected, strict=True):
             assert np.abs(value - exact).max() < 1e-6 * np.abs(exact).max()
+
+
+def test_a_cholesky_factor_that_is_there_solves() -> None:
+    """Samples and densities of one covariance take one factorization."""
+    outputs = ed.parse("chol(S)*z", "S(n,n) psd; z(n)"), ed.parse("y'*inv(S)*y + logdet(S)", "S(n,n) psd; y(n)")
+    inverse = ed.parse("inv(S)", "S(n,n) psd")
+    f = ed.compile([*outputs, inverse], validate=False)
+    assert f.plan({"n": 300}).source.count("cholesky(") == 1 and "factorize(" not in f.plan({"n": 300}).source
+    for n in (1, 5, 300):
+        rng = np.random.default_rng(n)
+        root, z, y = rng.normal(size=(n, n)), rng.normal(size=n), rng.normal(size=n)
+        S = root @ root.T + np.eye(n)
+        expected = [np.linalg.cholesky(S) @ z, y @ np.linalg.solve(S, y) + np.linalg.slogdet(S)[1], np.linalg.inv(S)]
+        for one, other in zip(f(S=S, z=z, y=y), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+    with pytest.raises(ed.EindiffError, match="cannot be"):
+        f(S=-np.eye(300), z=np.ones(300), y=np.ones(300))
+
+
+@pytest.mark.parametrize("base", ["eye(n)", "diag(d)"])
+def test_a_sum_and_its_transpose_have_one_factorization(base: str) -> None:
+    """As in autoregressive models on graphs: `inv(I - c W) inv(I - c W') b`."""
+    declared, n = "W(n,n); c; b(n); d(n)", 300
+    texts = ["inv(G)*inv(H)*b", "logabsdet(G) + logabsdet(H)", "inv(H)*d", "d'*inv(G)*b"]
+    outputs = [ed.parse(f"G = {base} - c*W; H = {base} - c*W'; {text}", declared) for text in texts]
+    assert ed.plan(outputs, {"n": n}).flops <= 2 / 3 * n**3 + 20 * n**2
+    rng = np.random.default_rng(0)
+    W, b, d = rng.normal(size=(n, n)) / 20, rng.normal(size=n), rng.uniform(1, 2, n)
+    G = (np.eye(n) if base == "eye(n)" else np.diag(d)) - 0.3 * W
+    half = np.linalg.solve(G.T, b)
+    size = np.linalg.slogdet(G)[1]
+    expected = [np.linalg.solve(G, half), 2 * size, np.linalg.solve(G.T, d), d @ np.linalg.solve(G, b)]
+    for one, other in zip(ed.compile(outputs)(W=W, c=np.array(0.3), b=b, d=d), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)

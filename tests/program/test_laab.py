@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import eindiff as ed
@@ -52,3 +53,29 @@ def test_what_a_loop_does_not_change_is_computed_once() -> None:
     A, B, C = (ed.parse(name, DECLARED) for name in "ABC")
     total = sum((A @ B + k * C for k in range(3)), start=A @ B)
     assert ed.plan(total, SIZES).flops <= PRODUCT + 6 * ENTRIES
+
+
+PARTS = {  # parts of products with few entries, and multiples of what the best way takes
+    "rows of a triangle": ("(L*B)[:20,:]", 2 * 20 * 20 * N),
+    "rows of an upper one": ("(L'*B)[380:,:]", 2 * 20 * 20 * N),
+    "columns": ("(B*L)[:,380:]", 2 * 20 * 20 * N),
+    "a block": ("(L*B)[:20,:20]", 2 * 20 * 20 * 20),
+    "a row": ("(L*B)[7,:]", 2 * 8 * N),
+    "rows of a band": ("(T*B)[100:120,:]", 2 * 20 * 22 * N),
+    "the last row of a band": ("(T*B)[399,:]", 2 * 3 * N),
+    "columns of a band": ("(B*T)[:,:20]", 2 * 20 * 21 * N),
+    "entries of a product with a vector": ("(T*x)[3:6]", 2 * 3 * 5),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_products_with_few_entries_read_these_only(name: str) -> None:
+    text, best = PARTS[name]
+    expr = ed.parse(text, DECLARED)
+    assert ed.plan(expr, SIZES).flops <= best
+    rng = np.random.default_rng(0)
+    B, A, x = rng.normal(size=(N, N)), rng.normal(size=(N, N)), rng.normal(size=N)
+    arrays = {"B": B, "L": np.tril(A), "T": np.triu(np.tril(A, 1), -1), "x": x}
+    given = {v.name: arrays[v.name] for v in ed.variables(expr)}
+    expected = eval(text.replace("'", ".T").replace("*", "@"), arrays)
+    np.testing.assert_allclose(ed.compile(expr)(**given), expected, rtol=1e-12, atol=1e-11)

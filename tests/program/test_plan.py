@@ -125,6 +125,7 @@ def test_memory_holds_the_results(name: str, quantity: str) -> None:
 @every_model
 @pytest.mark.parametrize("quantity", ["gradient", "hessian"])
 def test_larger_is_not_cheaper(name: str, quantity: str) -> None:
+    """Other programs are looked for where there is enough to save: they may take fewer operations, but no less time."""
     small = plan_of(name, quantity)
     for size, number in MODELS[name]().sizes.items():
         large = plan_of(name, quantity, **{size: 2 * number})

@@ -68,3 +68,44 @@ def test_diagonals_of_hessians_have_no_products_of_two_inverses_with_what_is_thi
     given = {v.name: values[v.name] for v in ed.variables(diagonal)}
     for found in (evaluate(diagonal, given), ed.compile(diagonal)(**given)):
         np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCES[text] * np.abs(expected).max())
+
+
+def test_gradients_of_likelihoods_with_few_factors_cost_like_these() -> None:
+    """In `(inv(K) - a a') X S` the inverse is pushed through X first: the matrix in parentheses has n rows and columns.
+    The value and the gradients by all parameters take a few times what the value takes."""
+    f = ed.parse("y'*inv(diag(d) + X*S*X')*y + logdet(diag(d) + X*S*X')", "X(n,m); d(n) positive; y(n); S(m,m) psd")
+    outputs = [f, *(ed.gradient(f, name) for name in "XSdy")]
+    sizes = {"n": 1000, "m": 100}
+    assert ed.plan(outputs, sizes).flops <= 4 * ed.plan(f, sizes).flops
+    rng = np.random.default_rng(1)
+    X, d, y, root = rng.normal(size=(300, 20)), rng.uniform(1, 2, 300), rng.normal(size=300), rng.normal(size=(20, 20))
+    S = root @ root.T + np.eye(20)
+    inverse = np.linalg.inv(np.diag(d) + X @ S @ X.T)
+    a, found = inverse @ y, ed.compile(outputs)(X=X, S=S, d=d, y=y)
+    W = inverse - np.outer(a, a)
+    value = y @ a + np.linalg.slogdet(np.diag(d) + X @ S @ X.T)[1]
+    for one, expected in zip(found, [value, 2 * W @ X @ S, X.T @ W @ X, W.diagonal(), 2 * a], strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+
+
+def test_thin_matrices_between_inverses_in_gradients_come_first() -> None:
+    """Of `X' inv(S) Y M Y' inv(S) X` by S: `inv(S) X` and `inv(S) Y` are solutions for few columns."""
+    f = ed.parse("sum(C.*(X'*inv(S)*Y*inv(W)*Y'*inv(S)*X))", "Y(n,m); S(n,n) psd; X(n,k); W(m,m) psd; C(k,k)")
+    sizes = {"n": 300, "k": 20, "m": 30}
+    assert ed.plan([f, ed.gradient(f, "S")], sizes).flops <= 2 * ed.plan(f, sizes).flops
+
+
+def test_products_of_low_rank_that_several_others_have_are_not_formed() -> None:
+    """The gradients of a posterior covariance: `X M X'` has n rows and columns, `M X'` few."""
+    V = ed.parse("sum(C.*(S - S*X'*inv(diag(d) + X*S*X')*X*S))", "X(n,m); d(n) positive; S(m,m) psd; C(m,m)")
+    outputs = [V, *(ed.gradient(V, name) for name in "XSdC")]
+    assert ed.plan(outputs, {"n": 1000, "m": 100}).flops <= 20 * 1000 * 100**2
+    rng = np.random.default_rng(2)
+    X, d, root, C = (rng.normal(size=s) for s in ((300, 20), 300, (20, 20), (20, 20)))
+    X, d, S = X / 20, 1 + d**2 / 9, root @ root.T / 20 + np.eye(20)
+    G = np.linalg.inv(np.linalg.inv(S) + X.T @ (X / d[:, None]))
+    H = np.linalg.solve(S, G)  # of I - inv(..) S
+    by_S, by_X = H @ (C + C.T) @ H.T / 2, -(X / d[:, None]) @ G @ (C + C.T) @ G
+    expected = [np.vdot(C, G), by_X, by_S, ((X / d[:, None] @ G) @ C * (X / d[:, None] @ G)).sum(1), G]
+    for one, other in zip(ed.compile(outputs)(X=X, S=S, d=d, C=C), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10 * np.abs(other).max())

@@ -23,6 +23,7 @@ SYNONYMS = {
     "spd": ("psd",), "spsd": ("psd",), "posdef": ("psd",), "positivedefinite": ("psd",),
     "positivesemidefinite": ("psd",), "lowertriangular": ("lower",), "uppertriangular": ("upper",),
     "unitlowertriangular": ("unit", "lower"), "unituppertriangular": ("unit", "upper"), "sym": ("symmetric",),
+    "hermitian": ("symmetric",), "unitary": ("orthogonal",), "rotation": ("orthogonal",),
 }  # fmt: skip
 
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from typing import TypeGuard
 
 from eindiff.core import construct
+from eindiff.core.einsums import FLAT_LIMIT
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import (
@@ -48,6 +50,34 @@ def merge(outputs: Sequence[Expr]) -> list[Expr]:
         return result
 
     return rebuild(outputs, change)
+
+
+def whole_chains(outputs: Sequence[Expr], squares: bool = False) -> list[Expr]:
+    """Contractions of more operands than constructors put together as one, if nothing else uses their parts: in
+    `A B C D E F G H I x` the vector comes last, and the matrices are not to be multiplied first. With `squares`, a part
+    that is multiplied with itself is taken in too."""
+    uses: Counter[Expr] = Counter(map(plain, outputs))
+    nodes = topological(outputs)
+    for node in nodes:
+        uses.update({*node.children} if squares else node.children)
+    single = {node for node in nodes if uses[node] == 1 and not is_sealed(node) and _is_chain(node)}
+    made_of_single: Counter[Expr] = Counter()
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        if _is_chain(made) and not made_of_single.keys().isdisjoint(made.children):
+            network = _network(made, made_of_single, PARTS_LIMIT)
+            if len(network.factors) > FLAT_LIMIT:
+                made = construct.einsum(1, network.factors, network.output, network.sizes, inline=False)
+        made_of_single.update([made] if node in single else [])
+        return made
+
+    return rebuild(outputs, change) if single else [*outputs]
+
+
+def _is_chain(node: Expr) -> TypeGuard[Einsum]:
+    """Whether a node is a contraction of matrices and vectors; with relations, or more axes, parts are arrays apart."""
+    return is_contraction(node) and all(x.ndim <= 2 and not is_index_map(x) for x in node.operands)
 
 
 def flatten(outputs: Sequence[Expr]) -> list[Expr]:

@@ -102,27 +102,6 @@ _log_weighted_sum: Function = row(
     domain="positive", latex=r"\operatorname{log\_weighted\_sum}", core=(1, 1), output=lambda x, w: (),
     flops=lambda n: 4 * n, source=written("log_weighted_sum", 2),
 )  # fmt: skip
-ALIKE = 1e3  # times as large as others that entries of one size are at most
-_alike = row(
-    "alike", np.positive, None, latex=r"\operatorname{alike}", core=(1,), output=_same, flops=lambda n: 3 * n,
-    bounds=lambda _, x: x,
-    source={
-        "numpy": "alike({0})", "cupy": "cp.positive({0})", "jax": "jnp.positive({0})", "torch": "torch.positive({0})",
-        "tensorflow": "tf.identity({0})",
-    },
-)  # fmt: skip
-
-
-def alike(x: Expr) -> Expr:
-    """A vector whose entries are of one size; programs refuse others, since they would lose digits."""
-    return construct.apply(_alike, (x,))
-
-
-def is_alike(x: Expr) -> bool:
-    """Whether it is such a vector."""
-    return isinstance(x, Apply) and x.function is _alike
-
-
 _argmax = row("argmax", _ties, None, latex=r"\operatorname{argmax}", core=(1,), output=_same, flops=lambda n: 2 * n,
               bounds=within(0, 1), source=written("argmax"))  # fmt: skip
 _max = row(

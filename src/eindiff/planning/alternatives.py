@@ -16,14 +16,16 @@ from math import prod
 from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.nesting import nested
+from eindiff.core.networks import new_label
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
 from eindiff.core.rebuild import rebuild, substituted, with_children
 from eindiff.core.sizes import Evaluate, Size
 from eindiff.core.tensor_order import numbered
+from eindiff.functions.matrices import inv
 from eindiff.planning.deviations import balance_of_kept
 from eindiff.planning.equal_parts import flops_alone, path_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
-from eindiff.planning.low_rank import DETERMINANTS, is_of_sum, splits, without
+from eindiff.planning.low_rank import DETERMINANTS, is_of_sum, splits, thin_factors, without
 from eindiff.planning.simplify import flat, joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
@@ -33,12 +35,53 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
     sums of outer products of such. What is `guarded` refuses values that would lose digits."""
     nodes = topological(outputs)
     for matrix in dict.fromkeys(node.children[0] for node in nodes if is_of_sum(node, "inv", *DETERMINANTS)):
-        yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
+        forms = [[*outputs], _with_inverse_alone(outputs, inv(matrix))]
+        forms = forms if forms[1] != forms[0] else forms[:1]
+        yield from (without(form, matrix, x) for x in splits(matrix, evaluate, guarded) for form in forms)
+    yield _with_thin_factors(outputs, evaluate)
     yield _with_sums_multiplied(outputs, evaluate, 1, _is_matrix_sum)
     yield _with_sums_multiplied(outputs, evaluate, 2, lambda x: isinstance(x, Add) and x.ndim == 2)
     for node in nodes:
         if node.ndim <= 2 and not is_kept(node):
             yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
+
+
+def _with_inverse_alone(outputs: Sequence[Expr], inverse: Expr) -> list[Expr]:
+    """Outputs with products of sums and matrices multiplied out where an inverse is a term of the sum: of
+    `(inv(K) - a a') X` the first product may be pushed through, the matrix `inv(K) - a a'` has to be formed."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children, inline=children != list(node.children))
+        if not is_contraction(made):
+            return made
+        for place, x in enumerate(made.operands):
+            if _is_matrix_sum(x) and any(inverse in [y for y, _ in construct.parts(term)[1]] for term in x.children):
+                return construct.add([change(term, [*term.children]) for term in with_each(made, place, x.children)])
+        return made
+
+    return rebuild(outputs, change)
+
+
+def _with_thin_factors(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
+    """Outputs with two thin factors in the place of products of low rank that are parts of several others: of
+    `P = X M X'` that is multiplied with more than one matrix it is M X' that is there once, and not P."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        thin = [thin_factors(x, evaluate) for x in made.operands] if is_contraction(made) else []
+        if not is_contraction(made) or not any(thin):
+            return made
+        sizes: dict[int, Size] = dict(enumerate(made.sizes))
+        factors: list[Factor] = []
+        for (x, labels), found in zip(made.factors, thin, strict=True):
+            if found is None or len({*labels}) < 2:
+                factors.append((x, labels))
+                continue
+            inner = new_label(sizes, found[0].shape[1])
+            factors += [(found[0], (labels[0], inner)), (found[1], (inner, labels[1]))]
+        return construct.einsum(1, factors, made.output, sizes, inline=False)
+
+    return rebuild(outputs, change)
 
 
 def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:

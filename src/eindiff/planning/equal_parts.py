@@ -14,6 +14,7 @@ from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.groups import grouped
 from eindiff.core.leaves import BANDS
+from eindiff.core.nesting import PARTS_LIMIT
 from eindiff.core.nodes import Add, Einsum, Expr, Variable, is_contraction, is_index_map, is_inverse
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate, Size
@@ -27,7 +28,7 @@ from eindiff.planning.contraction_order import (
     path_flops,
     speed,
 )
-from eindiff.planning.tuning import BEST_LIMIT, CLEARLY, SPLIT_LIMIT
+from eindiff.planning.tuning import CLEARLY, SPLIT_LIMIT
 
 Split = tuple[list[int], list[int]]  # the places of the operands of two parts
 
@@ -37,7 +38,7 @@ def with_equal_parts(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         node = node if children == list(node.children) else with_children(node, children)
-        return _halved(node, evaluate) if is_contraction(node) and 4 <= len(node.operands) <= BEST_LIMIT else node
+        return _halved(node, evaluate) if is_contraction(node) and 4 <= len(node.operands) <= PARTS_LIMIT else node
 
     return rebuild(outputs, change)
 
@@ -55,7 +56,10 @@ def _halved(node: Einsum, evaluate: Evaluate) -> Expr:
 
 
 def _splits(node: Einsum) -> Iterator[Split]:
-    """The ways to give each of two parts one of two equal operands; which part is first makes no difference."""
+    """The ways to give each of two parts one of two equal operands; which part is first makes no difference. What
+    stands on both sides of a middle comes first, as there are many ways where operands come often."""
+    if (first := _around_middle(node)) is not None:
+        yield first
     places = grouped((operand, k) for k, operand in enumerate(node.operands))
     repeated = [own for operand, own in places.items() if len(own) > 1 and not is_index_map(operand)]
     if len(repeated) < 2:
@@ -64,6 +68,25 @@ def _splits(node: Einsum) -> Iterator[Split]:
     ways[0] = [(first, second) for first, second in ways[0] if first < second]
     for chosen in product(*ways):
         yield [k for first, _ in chosen for k in first], [k for _, second in chosen for k in second]
+
+
+def _around_middle(node: Einsum) -> Split | None:
+    """The places of X A and A' X' in `X A ... A' X'`, with weights between them; None if there are no such."""
+    ends, left = list(node.output), set(range(len(node.operands)))
+    parts: Split = ([], [])
+    while len(ends) == 2 and ends[0] != ends[1]:
+        near = [sorted((k for k in left if end in node.labels[k]), key=lambda k: node.operands[k].ndim) for end in ends]
+        if not all(near) or near[0][0] == near[1][0]:
+            break
+        pair = [own[0] for own in near]
+        after = [[x for x in node.labels[k] if x != end] for k, end in zip(pair, ends, strict=True)]
+        if node.operands[pair[0]] is not node.operands[pair[1]] or len(after[0]) != len(after[1]) or len(after[0]) > 1:
+            break
+        left -= {*pair}
+        for part, place in zip(parts, pair, strict=True):
+            part.append(place)
+        ends = [own[0] if own else end for own, end in zip(after, ends, strict=True)]
+    return parts if parts[0] else None
 
 
 def _pairs(places: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -24,6 +24,7 @@ from eindiff.core import construct
 from eindiff.core.coefficients import HALF, ratio, to_power
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, components
+from eindiff.core.leaves import BANDS, TRIANGLES
 from eindiff.core.networks import new_label
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, Variable, is_contraction, is_inverse
 from eindiff.core.rebuild import rebuild, with_children
@@ -31,13 +32,15 @@ from eindiff.core.sizes import Evaluate, Size
 from eindiff.facts.bounds import facts, interval
 from eindiff.functions import elementwise, multilinear
 from eindiff.functions.elementwise import exp, log, power
+from eindiff.functions.guards import ALIKE, alike, conditioned, is_alike, looked_at_everywhere
 from eindiff.functions.indexing import concatenate
 from eindiff.functions.matrices import det, inv, logabsdet, logdet, signdet
 from eindiff.functions.multilinear import diag, eye
-from eindiff.functions.reductions import ALIKE, alike, is_alike, prod
+from eindiff.functions.reductions import prod
 from eindiff.planning.factoring import with_each
 from eindiff.planning.simplify import flat
 
+_FEW = BANDS | TRIANGLES
 INVERSES = 4  # a sum of more terms is not looked through for inverses
 DETERMINANTS = {"det": det, "logdet": logdet, "logabsdet": logabsdet, "signdet": signdet}
 _OF_NUMBERS: dict[str, Callable[[Expr], Expr]] = {
@@ -111,6 +114,16 @@ def _factored(term: Expr, evaluate: Evaluate, size: float) -> tuple[Expr, Expr, 
     return left, construct.scale(coefficient, middle), right
 
 
+def thin_factors(product: Expr, evaluate: Evaluate) -> tuple[Expr, Expr] | None:
+    """Two matrices whose product a contraction is, if one of its factors in between has much fewer columns."""
+    found = _chain(product) if is_contraction(product) and product.ndim == 2 and len(product.operands) > 2 else None
+    inner = [evaluate(x.shape[1]) for x in found[1][:-1]] if found is not None else []
+    if found is None or not inner or 2 * min(inner) > min(map(evaluate, product.shape)):
+        return None
+    cut = inner.index(min(inner)) + 1
+    return _product(found[1][:cut]), _product(found[1][cut:])
+
+
 def _side_by_side(thin: Sequence[tuple[Expr, Expr, Expr]]) -> tuple[Expr, Expr, Expr] | None:
     """Several squares `c U U'`, of numbers c of the same sign, as one, the columns of each U beside those of others.
 
@@ -142,8 +155,29 @@ def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
             return None
         found = [*[x for x in factors if not x[1]], (alike(entries), output[:1])]
         return inv(construct.einsum(coefficient, found, output, sizes))
-    matrices = [x for x, labels in flat(matrix)[1] if labels]
-    return inv(matrix) if matrices and all(is_inverse(x) or _is_orthogonal(x) for x in matrices) else None
+    return _inverse_of_chain(matrix, guarded)
+
+
+def _inverse_of_chain(matrix: Expr, guarded: bool) -> Expr | None:
+    """The inverse of a product of inverses, orthogonal matrices, and such of few entries whose condition is small."""
+    coefficient, factors, output, sizes = flat(matrix)
+    looked_at = [x for x, labels in factors if labels and not (is_inverse(x) or _is_orthogonal(x))]
+    if not any(len(labels) > 1 for _, labels in factors):
+        return None
+    if not looked_at:
+        return inv(matrix)
+    if not guarded or any(x.ndim > 1 and not _has_few_entries(x) for x in looked_at):
+        return None
+    found = {x: alike(x) if x.ndim == 1 else conditioned(x, len(looked_at)) for x in looked_at}
+    return inv(construct.einsum(coefficient, [(found.get(x, x), labels) for x, labels in factors], output, sizes))
+
+
+def _has_few_entries(matrix: Expr) -> bool:
+    """Whether a matrix, or each term of one besides diagonal ones, is declared to have the same few entries."""
+    terms = [x for x in (matrix.terms if isinstance(matrix, Add) else (matrix,)) if not facts(x).diagonal]
+    inside = [tuple([x for x, labels in construct.parts(term)[1] if labels]) for term in terms]
+    kinds = {x[0].properties & _FEW for x in inside if len(x) == 1 and isinstance(x[0], Variable)}
+    return all(len(x) == 1 and isinstance(x[0], Variable) for x in inside) and len(kinds) == 1 and all(kinds)
 
 
 def _is_of_inverse(x: Expr) -> bool:
@@ -384,7 +418,7 @@ def without(outputs: Sequence[Expr], matrix: Expr, split: Split) -> list[Expr]:
 
     while (found := rebuild(outputs, change)) != list(outputs):
         outputs = found
-    return rebuild(outputs, left)
+    return looked_at_everywhere(rebuild(outputs, left))
 
 
 def _expanded(node: Einsum, of_matrix: Expr, split: Split) -> Expr:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from eindiff.core import construct
 from eindiff.core.construct import Factor
-from eindiff.core.labels import Labels, first_appearance
+from eindiff.core.labels import Labels, components, first_appearance
 from eindiff.core.leaves import TRIANGLES
 from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, is_inverse, variables
@@ -95,6 +95,9 @@ def _of_product(term: Term, evaluate: Evaluate) -> float | None:
         return None
     inputs = [tuple([names[label] for label in labels]) for labels in own]
     known = {names[label]: evaluate(sizes[label]) for label in names}
+    triangles = [labels for node, labels in factors if _variable(node).properties & TRIANGLES]
+    if len(components(triangles)) + sum(map(len, triangles)) - len(triangles) > len(set().union(*triangles)):
+        return None  # these are in a circle, of which only the diagonals may count, as in `tr(L M)`
     least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
     nodes = [node for node, _ in factors]
     return least / _saved(nodes) + _factorizations(nodes, evaluate) if least else None

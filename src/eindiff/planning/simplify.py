@@ -10,7 +10,7 @@ from eindiff.core.construct import Factor, in_front, parts
 from eindiff.core.derivation import same_derivative
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Names, fresh_in, in_common, new_label, opened
-from eindiff.core.nodes import Add, Expr, Map, Number, is_contraction, plain
+from eindiff.core.nodes import Add, Apply, Expr, Map, Number, is_contraction, plain, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.rewrite import rewrite, rule
 from eindiff.core.sizes import Size
@@ -75,6 +75,26 @@ def factor_contractions(node: Expr) -> Expr | None:
             if not isinstance(result, Add) or len(result.terms) < len(node.terms):
                 return result
     return None
+
+
+def with_one_orientation(outputs: Sequence[Expr]) -> list[Expr]:
+    """Inverses and determinants of sums that are each other's transposes as those of one: `inv(I - W')` beside
+    `inv(I - W)` is its transpose, and takes no factorization of its own."""
+    found = {x: None for x in topological(outputs) if isinstance(x, Apply) and x.function.factorization == "lu"}
+    taken = dict.fromkeys(x.children[0] for x in found if isinstance(x.children[0], Add) and x.children[0].ndim == 2)
+    turned: dict[Expr, Expr] = {}
+    for matrix in taken:
+        other = construct.transpose(matrix, (1, 0))
+        if other is not matrix and other in taken and other not in turned:
+            turned[matrix] = other
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        if node not in found or node.children[0] not in turned:
+            return with_children(node, children)
+        made = with_children(node, [construct.transpose(children[0], (1, 0))])
+        return construct.transpose(made, (1, 0)) if node.ndim else made
+
+    return rebuild(outputs, change) if turned else [*outputs]
 
 
 def joins(first: Expr, second: Expr) -> Iterator[Expr]:

@@ -298,7 +298,7 @@ class _Built:
         called = function.__code__.co_names
         self.is_opaque = any(name in REGISTRY for name in called)  # it calls what users wrote
         may_loop = self.is_opaque or not LOOPED.isdisjoint(called)
-        is_guarded = "\ndef alike(" in self.source
+        is_guarded = "raise ArithmeticError(" in self.source
         if is_guarded:
             function = _or_else(function, once(lambda: _defined(other().source, other().tables)))
         is_short = self.source.rpartition("\ndef ")[2].count("\n") <= FEW_LINES

@@ -88,7 +88,7 @@ Op = Literal[
     "structured_product",  # (where the entries of the first of two matrices are, the same words, or "permutation")
     "triangular_inverse",  # ("lower" or "upper")
     # Factorizations
-    "factors",  # (whether the matrix is symmetric)
+    "factors",  # (whether the matrix is symmetric, or "cholesky": of its factor)
     "solve_factored",  # (whether the matrix is transposed): of factors and right sides
     "of_factors",  # (name of a function of the matrix)
     "solve_many",  # of a small matrix and many right sides

@@ -44,10 +44,26 @@ def triangular_inverse(A, lower):
         raise np.linalg.LinAlgError("Singular matrix")
     return inverse.T
 ''',
+    "conditioned": '''
+def conditioned(A, most, multiply, solve):
+    """A matrix, refused if its condition is so large that digits would be lost that a sum with it has."""
+    x = np.cos(np.arange(len(A), dtype=A.dtype) ** 2)
+    with np.errstate(all="ignore"):
+        try:
+            y = solve(A.T, solve(A, x, 0), 1)
+            z = solve(A.T, solve(A, y, 0), 1)
+        except np.linalg.LinAlgError:
+            y, z = x, np.inf
+        sizes = [np.linalg.norm(v) for v in (x, multiply(A.T, multiply(A, x)), y, z)]
+        if x.size and not sizes[1] * sizes[3] <= most**2 * sizes[0] * sizes[2]:
+            raise ArithmeticError("the condition of a matrix is large: digits would be lost here")
+    return A
+''',
     "permutation_product": '''
 def permutation_product(P, B):
-    """P @ B for a permutation: the rows of B in another order."""
-    return B[P.argmax(1)] if P.size else np.array(B)
+    """P @ B for a permutation: the rows of B in another order. What is in which place is seen in one pass over P,
+    also along columns, where argmax takes ten times as long."""
+    return B[P.dot(np.arange(len(P), dtype=P.dtype)).astype(int)]
 ''',
     "tridiagonal_product": '''
 def tridiagonal_product(A, B):

@@ -1,6 +1,6 @@
 """Helper functions of NumPy programs, each for one operation that takes more than a line."""
 
-from eindiff.functions.reductions import ALIKE
+from eindiff.functions.guards import ALIKE
 
 NUMPY_HELPERS = {
     "alike": f'''

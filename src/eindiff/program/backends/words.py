@@ -239,6 +239,12 @@ def _running_sum(x: Operation, s: Spelling) -> str:
     return f"{{0}}{turned}.cumsum({axis}){turned}"
 
 
+_FACTORS = {
+    False: "factorize({0})",
+    True: "factorize({0}, symmetric=True)",
+    "cholesky": "(np.asfortranarray({0}), None, False)",
+}
+
 # Programs that change nothing in place have none of these.
 EAGER: dict[Op, Word] = {
     "fill": _fill,
@@ -256,7 +262,7 @@ EAGER: dict[Op, Word] = {
         else f"triangular_product({{0}}, {{1}}, lower={x.parameters[0] == 'lower'})"
     ),
     "triangular_inverse": lambda x, s: f"triangular_inverse({{0}}, lower={x.parameters[0] == 'lower'})",
-    "factors": lambda x, s: f"factorize({{0}}{', symmetric=True' if x.parameters[0] else ''})",
+    "factors": lambda x, s: _FACTORS[x.parameters[0]],
     "solve_factored": lambda x, s: f"solve_factored({{0}}, {{1}}{', transposed=True' if x.parameters[0] else ''})",
     "of_factors": lambda x, s: f"{x.parameters[0]}_factored({{0}})",
     "solve_many": "solve_many({0}, {1})",
@@ -339,6 +345,16 @@ FUNCTIONS: dict[str, Word] = {
     "svd": "np.linalg.svd({0}, full_matrices=False)",
 }
 
+
+def _ways(kind: str) -> str:
+    """How vectors are multiplied with a matrix of few entries, and systems solved, also with the transpose."""
+    if kind in TRIANGLES:
+        lower = f"turned {'!=' if kind == 'lower' else '=='} 1"
+        return f"np.dot, lambda A, b, turned: solve_triangular(A, b, lower={lower})"
+    multiply = "lambda A, b: tridiagonal_product(A, b)" if kind == "tridiagonal" else "np.dot"
+    return f"{multiply}, lambda A, b, turned: {f'{kind}_solve' if kind else 'np.linalg.solve'}(A, b)"
+
+
 # What only programs that change arrays in place are made of.
 EAGER_FUNCTIONS: dict[str, Word] = {
     "finite_top": reduction("finite_top"),
@@ -347,6 +363,7 @@ EAGER_FUNCTIONS: dict[str, Word] = {
     "log_of_total": lambda x, s: f"log_of_total({slots(x)})",
     "part_of_total": lambda x, s: f"part_of_total({x.parameters[1]}, {slots(x)})",
     "heaviside": "np.heaviside({0}, {1})",
+    "well_conditioned": lambda x, s: f"conditioned({{0}}, {x.parameters[2]:.4g}, {_ways(x.parameters[1])})",
     "band_pivots": lambda x, s: f"band_pivots({{0}}{', 1' if x.parameters[1] == 'tridiagonal' else ''})",
 }
 

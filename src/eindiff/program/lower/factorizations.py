@@ -48,7 +48,8 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     if not shared and not few and not small:
         return [*outputs]
     on_diagonal = {x for x in order if _is_on_diagonal(operations, x, uses)}
-    return _Factorizations(operations, shared, few, small, conjugated, on_diagonal).run(order, outputs)
+    roots = {x.operands[0]: x for x in order if is_call(x, "chol") and len(x.shape) == 2}
+    return _Factorizations(operations, shared, few, small, conjugated, on_diagonal, roots).run(order, outputs)
 
 
 def _has_few_entries(operations: Operations, x: Operation, costs: Costs) -> bool:
@@ -161,7 +162,7 @@ class _Factorizations:
 
     def __init__(
         self, operations: Operations, shared: set[Operation], few: set[Operation], small: set[Operation],
-        conjugated: Mapping[Operation, _Conjugate], on_diagonal: set[Operation],
+        conjugated: Mapping[Operation, _Conjugate], on_diagonal: set[Operation], roots: Mapping[Operation, Operation],
     ) -> None:  # fmt: skip
         self.operations = operations
         self.shared = shared
@@ -169,6 +170,8 @@ class _Factorizations:
         self.small = small
         self.conjugated = conjugated
         self.on_diagonal = on_diagonal
+        self.roots = roots  # Cholesky factors that are there, by their matrices
+        self.known: dict[Operation, Operation] = {}  # the same, made anew
 
     def run(self, order: Sequence[Operation], outputs: Sequence[Operation]) -> list[Operation]:
         """The outputs, made anew."""
@@ -188,6 +191,8 @@ class _Factorizations:
                 done[x] = self._inverse_of_few(operands[0], half(self.operations, x.operands[0]))
             else:
                 done[x] = with_operands(self.operations, x, operands)
+            if x in self.roots:
+                self.known[done[x]] = with_operands(self.operations, self.roots[x], [done[x]])
         return [done[x] for x in outputs]
 
     def _is_shared(self, x: Operation) -> bool:
@@ -214,6 +219,9 @@ class _Factorizations:
         def work(evaluate: Evaluate) -> float:
             return times / 3 * evaluate(n) ** 3
 
+        if symmetric and matrix in self.known:
+            root = self.known[matrix]
+            return self.operations.make("factors", [root], ("cholesky",), shape=matrix.shape, work=sz.product((n, n)))
         return self.operations.make("factors", [matrix], (symmetric,), shape=matrix.shape, work=work, speed=LAPACK)
 
     def _on_diagonal(self, x: Operation, matrix: Operation, is_triangle: bool) -> Operation:

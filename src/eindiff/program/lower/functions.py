@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.coefficients import HALF
@@ -13,6 +15,7 @@ from eindiff.core.leaves import BANDS, TRIANGLES
 from eindiff.core.nodes import Apply, Map, Variable
 from eindiff.core.sizes import Evaluate
 from eindiff.facts.definiteness import is_symmetric
+from eindiff.functions.guards import ALIKE
 from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
 from eindiff.planning import tuning
@@ -149,6 +152,8 @@ def whole(
         args = _with_bare_weights(*args)
     if name in REGISTRY:  # computed by the library that the expression came from
         return operations.make("opaque", args, (name,), shape=node.shape, work=_work(node), speed=LAPACK)
+    if name == "conditioned":
+        return args[0] if operations.functional else _conditioned(operations, node, args[0])
     if name == "prod":
         return _call(operations, node, args, "products_without", node.function.parameter)
     if name in ("expm", "logm", "sqrtm"):
@@ -160,6 +165,18 @@ def whole(
         units = operations.make("identity", parameters=node.shape[:1], shape=node.shape)
         return solution(operations, args[0], units, kind)
     return _by_factorization(operations, node, args, shared)
+
+
+def _conditioned(operations: Operations, node: Apply, matrix: Operation) -> Operation:
+    """A matrix that is looked at: symmetric, if it is so."""
+    most, kind, n = ALIKE ** (1 / (node.function.parameter or 1)), half(operations, matrix), node.shape[0]
+
+    def work(evaluate: Evaluate) -> float:
+        return 8.0 * evaluate(n) * min(evaluate(n), 2 * ENTRIES_IN_ROW.get(kind, np.inf))
+
+    made = operations.make("call", [matrix], ("well_conditioned", kind, most), shape=node.shape, work=work)
+    operations.symmetric.update([made] if matrix in operations.symmetric else [])
+    return made
 
 
 def _call(operations: Operations, node: Apply, args: Sequence[Operation], *parameters: Any) -> Operation:

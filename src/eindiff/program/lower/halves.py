@@ -31,7 +31,7 @@ def _found(operations: Operations, x: Operation) -> str:
             return _TURNED[half(operations, x.operands[0])]
         case "triangle":
             return "lower"
-        case "negate" | "scale":
+        case "negate" | "scale" | "divide":
             return half(operations, x.operands[0])
         case "multiply":  # a vector beside it scales columns
             return next(filter(None, (half(operations, y) for y in x.operands)), "")
@@ -42,6 +42,8 @@ def _found(operations: Operations, x: Operation) -> str:
         case "matmul" | "structured_product" | "solve":
             found = _common(operations, x.operands)
             return found if found not in BANDS else "banded" if x.op != "solve" else ""
+    if is_call(x, "well_conditioned"):
+        return half(operations, x.operands[0])
     if is_call(x, "chol"):
         return "lower"
     inverse = half(operations, x.operands[0]) if is_call(x, "inv") else ""
@@ -72,6 +74,44 @@ def is_permutation(operations: Operations, x: Operation) -> bool:
     if x.op in ("transpose", "matmul", "structured_product"):
         return len(x.shape) == 2 and all(is_permutation(operations, y) for y in x.operands)
     return x in operations.permutations
+
+
+def without_zeros(operations: Operations, left: Operation, right: Operation) -> tuple[Operation, Operation]:
+    """The factors of a product of some rows of a triangle, or of a matrix with three diagonals, without the columns
+    that have no entries there; or of some columns of such, without rows: `L[:k] B` is `L[:k, :k] B[:k]`."""
+    if (inner := _entries_of_rows(operations, left)) is not None:
+        return _part(operations, left, -1, inner), _part(operations, right, 0, inner)
+    if (inner := _entries_of_rows(operations, operations.transpose(right))) is not None:
+        return _part(operations, left, -1, inner), _part(operations, right, 0, inner)
+    return left, right
+
+
+def _entries_of_rows(operations: Operations, x: Operation) -> tuple[int | None, int | None] | None:
+    """The first column in which some rows of a matrix have entries, and the one after the last."""
+    rows, axis = (x.operands[0], 1) if x.op == "transpose" else (x, 0)
+    if rows.op != "cut" or (rows.parameters[0] != axis and len(rows.shape) == 2) or len(rows.operands[0].shape) != 2:
+        return None
+    kind, cut = half(operations, rows.operands[0]), rows.parameters[1]
+    kind = _TURNED.get(kind, "") if rows.parameters[0] == 1 else kind
+    start, stop, step = cut if isinstance(cut, tuple) else (cut, cut + 1 if isinstance(cut, int) else None, None)
+    start = start or 0
+    has_stop = isinstance(stop, int) and stop > 0
+    if not isinstance(start, int) or start < 0 or step not in (None, 1):
+        return None
+    if kind == "lower" and has_stop:
+        return None, stop
+    if kind == "upper" and start:
+        return start, None
+    return (max(start - 1, 0) or None, stop + 1) if kind == "tridiagonal" and has_stop else None
+
+
+def _part(operations: Operations, x: Operation, axis: int, part: tuple[int | None, int | None]) -> Operation:
+    """What stands at some places along the first or the last axis of a matrix, or of a vector."""
+    at = len(x.shape) - 1 if axis else 0
+    start, stop = part
+    size = sz.subtract(x.shape[at] if stop is None else stop, start or 0)
+    shape = (*x.shape[:at], size, *x.shape[at + 1 :])
+    return operations.make("cut", [x], (at, (start, stop, None)), shape=shape)
 
 
 def structured_product(operations: Operations, matrix: Operation, right: Operation, kind: str) -> Operation:

@@ -426,6 +426,7 @@ class Products(Contractions):
         """`A @ B`, of matrices or a matrix and a vector, with what is known of where their entries are."""
         left, right, order = self._sides(a, b, summed, hint, last)
         if self.costs is not None and not self.operations.functional:
+            left, right = halves.without_zeros(self.operations, left, right)
             if len(order) == 1 and (found := self._half(left, tuning.PARTS_READ)) not in ("", "banded"):
                 return Tensor(halves.structured_product(self.operations, left, right, found), order)
             turned = self.operations.transpose

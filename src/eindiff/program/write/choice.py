@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core.derivation import derivation, same_derivative
-from eindiff.core.nesting import share
+from eindiff.core.nesting import share, whole_chains
 from eindiff.core.nodes import Expr, Variable, plain, size_names, topological, variables
 from eindiff.core.partial_sums import parts_apart
 from eindiff.core.sizes import Size
@@ -21,6 +21,7 @@ from eindiff.planning.equal_parts import with_equal_parts
 from eindiff.planning.factoring import distribute, factor
 from eindiff.planning.off_diagonals import without_diagonals
 from eindiff.planning.offsets import without_offsets
+from eindiff.planning.simplify import with_one_orientation
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
 from eindiff.program.costs import Costs
@@ -60,7 +61,8 @@ class Choice:
         found = [same_derivative(x, y) for x, y in zip(exprs, outputs, strict=True)]
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in found]
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
-        self.form: Form = tuple(with_thin_products(parts_apart(without_diagonals(centered(exprs))), costs.evaluate))
+        exprs = with_thin_products(parts_apart(without_diagonals(centered(exprs))), costs.evaluate)
+        self.form: Form = tuple(whole_chains(with_one_orientation(exprs), squares=True))
         self.nodes = len(topological(self.form))
         balanced = balances(self.form)  # other forms of these alone are looked at: that takes long
         self.balanced = [place for place, expr in enumerate(self.form) if expr in balanced]
@@ -110,15 +112,15 @@ class Choice:
         return calls * best.work > tuning.PLANNED * self.nodes
 
     def _best_of(self, variants: Iterable[Sequence[Expr]]) -> Found:
-        found = []
+        programs = []
         for variant in map(tuple, variants):
             if variant not in self._factored:
-                self._factored[variant] = tuple(factor(variant))
+                self._factored[variant] = tuple(whole_chains(factor(variant)))
             form = self._factored[variant]
             if form not in self._lowered:
                 self._lowered[form] = self._operations(form)
-            found.append(self._lowered[form])
-        return min(found, key=attrgetter("seconds"))
+            programs.append(self._lowered[form])
+        return min(programs, key=attrgetter("seconds"))
 
     def _operations(self, form: Form) -> Found:
         target = self.target
