@@ -90,8 +90,9 @@ def _is_diagonal(node: Add) -> bool:
 
 def _is_related(term: Expr) -> bool:
     """Whether an index map puts entries into a term, or into a factor of it: the others are 0, as most of diagonal ones
-    are; of what is read at places none is."""
-    return is_index_map(term) or any(map(filled_axes, (term, *filter(is_contraction, term.children))))
+    are. What is read at places may be so too, unless it is a variable or a function."""
+    is_read = any(map(is_index_map, term.children)) and any(isinstance(x, Add | Einsum) for x in term.children)
+    return is_index_map(term) or is_read or any(map(filled_axes, (term, *filter(is_contraction, term.children))))
 
 
 def _is_full(term: Expr) -> bool:
