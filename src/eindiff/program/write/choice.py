@@ -196,10 +196,11 @@ class Choice:
         """How many changes are tried, for the time that a better form may save."""
         compiled, costs = self.target.compiled, self.costs
         seconds = costs.multiplying(best.operations) if compiled else best.work
-        if seconds < tuning.WORTHWHILE:
+        is_brief = self.nodes <= tuning.BRIEF and not compiled
+        if seconds < (tuning.WORTHWHILE_BRIEF if is_brief else tuning.WORTHWHILE):
             return 0
         few = min(self.repaid, tuning.REPAID_TWICE) if compiled else self.repaid
-        planned = tuning.PLANNED_BRIEF if self.is_brief and not compiled else tuning.PLANNED
+        planned = tuning.PLANNED_BRIEF if is_brief else tuning.PLANNED
         paid = few * seconds / (planned * self.nodes)
         return int(min(tuning.ALTERNATIVES, tuning.TRIED_NODES / self.nodes, paid))
 
