@@ -28,8 +28,8 @@ DIVIDED = [name for name in TABLE if name.startswith("divided_")]
 MARKS = ("gaps", "simple", "nonzero", "nonzero_pairs")
 WEIGHTED = ("log_weighted_sum", "weighted_softmax")
 DETERMINANTS = ("signdet", "logabsdet")
-INTERNAL = ("winner", "argmax", "alike", "conditioned", "inverse_or_zero", "stop_gradient", "power_derivative")
-INTERNAL += (*DETERMINANTS, *WEIGHTED, *MARKS, *DIVIDED)
+INTERNAL = ("winner", "at_least", "argmax", "alike", "conditioned", "inverse_or_zero", "stop_gradient")
+INTERNAL += ("power_derivative", *DETERMINANTS, *WEIGHTED, *MARKS, *DIVIDED)
 
 # eindiff with the rows that only derivatives use
 LIBRARY = SimpleNamespace(
@@ -99,6 +99,7 @@ ELEMENTWISE = [
     case("winner", lambda lib, x, y: lib.winner(x, y), order=3, x=("real", 3), y=("real", 3)),
     case("maximum", lambda lib, x, y: lib.maximum(x, y) ** 3, order=3, x=("real", 3), y=("real", 3)),
     case("minimum", lambda lib, x, y: lib.minimum(x, y) ** 3, x=("real", 2, 3), y=("real", 3)),
+    case("at_least", lambda lib, x, y: lib.at_least(x, y), order=3, x=("real", 3), y=("real", 3)),
     case("greater", lambda lib, x, y: lib.greater(x, y), order=3, x=("real", 3), y=("real", 3)),
     case("greater", lambda lib, x, y: (x > y) * x * y, "times", x=("real", 3), y=("real", 3)),
     case(

@@ -220,6 +220,7 @@ def _array_library(xp: Any) -> dict[str, Callable]:
         "power_derivative": lambda a, b: a ** (b - 1) * (1 + b * xp.log(a)),
         "winner": lambda a, b: xp.heaviside(a - b, 0.5),
         "greater": lambda a, b: xp.greater(a, b).astype(float),
+        "at_least": lambda a, b: xp.greater_equal(a, b).astype(float),
         "where": lambda condition, a, b: xp.where(condition != 0, a, b),
         "relu": lambda a: xp.maximum(a, 0),
         "inverse_or_zero": lambda a: 1 / a,

@@ -296,7 +296,7 @@ def test_functions_that_derivatives_bring():
 
 
 @pytest.mark.parametrize(
-    "name", ["winner", "argmax", "simple", "gaps", "indexmap", "onehot", "lower", "inverse_or_zero"]
+    "name", ["winner", "at_least", "argmax", "simple", "gaps", "indexmap", "onehot", "lower", "inverse_or_zero"]
 )
 def test_there_are_no_functions_that_nobody_knows(name):
     with pytest.raises(ParseError, match=f"unknown function {name}"):

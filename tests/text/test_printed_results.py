@@ -117,7 +117,7 @@ def test_other_notations(function: str, by: str, notation: str, style: str, expe
     assert to_text(derivative(function, by), notation, style) == expected
 
 
-INTERNAL = re.compile(r"transpose\(|indexmap|winner|size\(|onehot|inverse_or_zero")
+INTERNAL = re.compile(r"transpose\(|indexmap|winner|at_least|size\(|onehot|inverse_or_zero")
 SLICED = {
     "sum((x[1:] - x[:-1]).^2)": "2*(eye(n)[:, 1:]*(x[1:] - x[:n - 1]) - eye(n)[:, :n - 1]*(x[1:] - x[:n - 1]))",
     "sum(maximum(x, y))": "1/2*(sign(x - y) + 1)",

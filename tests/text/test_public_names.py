@@ -32,7 +32,7 @@ _WORDS = """
     weighted_softmax where zeros"""
 PUBLIC = frozenset(_WORDS.split())
 INTERNAL = re.compile(
-    r"transpose|indexmap|winner|size\(|batch|inverse_or_zero|without|simple|argmax|lower|gaps|nonzero|onehot|stopped"
+    r"transpose|indexmap|winner|at_least|size\(|batch|inverse_or_zero|without|simple|argmax|lower|gaps|nonzero|onehot|stopped"
     r"|power_derivative|Given|\\operatorname\{(?!at_max)\w*_"
 )
 

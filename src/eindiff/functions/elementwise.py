@@ -402,8 +402,13 @@ def greater(a: Operand, b: Operand) -> Expr:
 
 
 def equal(a: Operand, b: Operand) -> Expr:
-    """1 where both are the same, else 0."""
-    return 1 - greater(a, b) - greater(b, a)
+    """1 where both are the same, else 0; what is not a number is the same as nothing."""
+    return multiply(at_least(a, b), at_least(b, a))
+
+
+def at_least(a: Operand, b: Operand) -> Expr:
+    """1 where a >= b, else 0: also where one is not a number, where `1 - greater(b, a)` is 1."""
+    return construct.map_(_at_least, broadcast(">=", [as_expr(a), as_expr(b)]))
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Expr:
@@ -447,6 +452,15 @@ _greater = row(
     source=written("np.multiply({0} > {1}, 1.0)", 2, {  # np.where takes a branch for each entry
         "jax": "({0} > {1}).astype(DTYPE)", "cupy": "({0} > {1}).astype(DTYPE)", "torch": "({0} > {1}).to(DTYPE)",
         "tensorflow": "tf.cast({0} > {1}, DTYPE)",
+    }),
+    simple=True, bounds=within(0, 1),
+)  # fmt: skip
+_at_least = row(
+    "at_least", lambda a, b: np.greater_equal(a, b).astype(float), None, None, latex=r"\operatorname{at\_least}",
+    formula=lambda a, b: 1 - greater(b, a),
+    source=written("np.multiply({0} >= {1}, 1.0)", 2, {
+        "jax": "({0} >= {1}).astype(DTYPE)", "cupy": "({0} >= {1}).astype(DTYPE)", "torch": "({0} >= {1}).to(DTYPE)",
+        "tensorflow": "tf.cast({0} >= {1}, DTYPE)",
     }),
     simple=True, bounds=within(0, 1),
 )  # fmt: skip

@@ -25,7 +25,8 @@ def _is_truth(a: Expr) -> bool:
     """Whether an expression is known to be 0 or 1."""
     if isinstance(a, Map) and a.function.name == "where":
         return all(_is_truth(choice) for choice in a.args[1:])
-    return (isinstance(a, Map) and a.function.name in ("greater", "step")) or arrays.coefficient_of(a) in (0, 1)
+    is_compared = isinstance(a, Map) and a.function.name in ("greater", "at_least", "step")
+    return is_compared or arrays.coefficient_of(a) in (0, 1)
 
 
 def _not(a: Operand) -> Expr:
@@ -96,8 +97,8 @@ COMPOSED: dict[str, Callable[..., Expr]] = {
     "fmin": functions.minimum,
     "heaviside": lambda x, at_zero: add(functions.step(x), multiply(at_zero, functions.equal(x, 0))),
     "less": lambda a, b: functions.greater(b, a),
-    "greater_equal": lambda a, b: 1 - functions.greater(b, a),
-    "less_equal": lambda a, b: 1 - functions.greater(a, b),
+    "greater_equal": functions.at_least,
+    "less_equal": lambda a, b: functions.at_least(b, a),
     "equal": functions.equal,
     "not_equal": not_equal,
     "logical_not": _not,

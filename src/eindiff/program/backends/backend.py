@@ -20,7 +20,9 @@ Word = str | Callable[[Operation, "Spelling"], str]
 
 # Of arrays that are repeated along each other's axes: not every library does that for any number of axes.
 _BROADCAST = frozenset({"multiply", "divide", "add", "raise", "mean"})
-_BROADCAST_CALLS = frozenset({"where", "where_greater", "greater", "equal", "maximum", "winner"})
+_BROADCAST_CALLS = frozenset(
+    {"where", "where_greater", "where_at_least", "greater", "at_least", "equal", "maximum", "winner"}
+)
 
 
 @dataclass(frozen=True)

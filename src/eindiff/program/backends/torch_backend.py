@@ -68,6 +68,7 @@ BACKEND = Backend(
         "sqrt": "torch.sqrt({0})",
         "equal": "({0} == {1}).to(DTYPE)",
         "where_greater": "torch.where({0} > {1}, {2}, {3})",
+        "where_at_least": "torch.where({0} >= {1}, {2}, {3})",
         "chosen": "torch.ops.aten.threshold_backward({0}, {1}, 0.0)",  # where the second is positive, else 0
         "max": words.reduction("torch.amax", "dim"),
         "prod": words.reduction("torch.prod", "dim"),

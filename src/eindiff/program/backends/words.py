@@ -340,6 +340,7 @@ FUNCTIONS: dict[str, Word] = {
     "sqrt": "np.sqrt({0})",
     "equal": "np.where({0} == {1}, 1.0, 0.0)",
     "where_greater": "np.where({0} > {1}, {2}, {3})",
+    "where_at_least": "np.where({0} >= {1}, {2}, {3})",
     "max": reduction("np.max"),
     "prod": reduction("np.prod"),
     "svd": "np.linalg.svd({0}, full_matrices=False)",

@@ -25,7 +25,7 @@ from eindiff.program.operations import (
     with_others,
 )
 
-_OF_ENTRIES = ("sqrt", "equal", "where_greater", "clipped")  # functions without rows
+_OF_ENTRIES = ("sqrt", "equal", "where_greater", "where_at_least", "clipped")  # functions without rows
 FEWER = 2  # times as many entries has what is not made as a whole
 
 

@@ -53,7 +53,7 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
     if name.startswith("divided_"):
         return operations.make("divided", args, (name,), speed=FUNCTION)
     args = [operations.number(float(x.parameters[0])) if x.op == "number" else x for x in args]
-    if name == "where" and is_call(args[0], "greater"):
+    if name == "where" and any(is_call(args[0], one) for one in ("greater", "at_least")):
         return _choice(operations, *args)
     return operations.make("call", args, (name,), speed=ARITHMETIC if node.function.simple else FUNCTION)
 
@@ -107,12 +107,13 @@ def _of_many(operations: Operations, name: str, args: Sequence[Operation], costs
     return operations.make("logistic", [exponential])
 
 
-def _choice(operations: Operations, greater: Operation, *args: Operation) -> Operation:
-    """One of two where a > b, else the other; 1 or 0 by the comparison, as np.where takes a branch for each entry."""
+def _choice(operations: Operations, compared: Operation, *args: Operation) -> Operation:
+    """One of two where a > b or a >= b, else the other; 1 or 0 by the comparison itself, as np.where takes a branch for
+    each entry."""
     chosen = [x.parameters[0] if x.op == "number" else None for x in args]
     if not operations.functional and chosen in ([1, 0], [0, 1]):
-        return greater if chosen[0] else operations.plus([(1, operations.number(1)), (-1, greater)])
-    return operations.make("call", [*greater.operands, *args], ("where_greater",))
+        return compared if chosen[0] else operations.plus([(1, operations.number(1)), (-1, compared)])
+    return operations.make("call", [*compared.operands, *args], (f"where_{compared.parameters[0]}",))
 
 
 def _of_two(operations: Operations, a: Operation, b: Operation) -> Operation:

@@ -38,7 +38,9 @@ _FORMS: dict[str, tuple[str, Kinds, Kinds]] = {
     "matmul": (MATMUL, FIRST_MATRIX, ATOMS),
     # Functions
     "greater": (ATOM, COMPARED, COMPARED),
+    "at_least": (ATOM, COMPARED, COMPARED),
     "where_greater": (ATOM, COMPARED, COMPARED),
+    "where_at_least": (ATOM, COMPARED, COMPARED),
     "where": (ATOM, FIRST_TERM, FIRST_TERM),
     "winner": (ATOM, FIRST_TERM, FIRST_TERM),
 }

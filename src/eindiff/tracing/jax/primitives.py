@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
 from eindiff.core import construct
-from eindiff.core.nodes import Constant, Expr, topological
+from eindiff.core.nodes import Apply, Constant, Expr, Map, topological
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
@@ -59,8 +60,19 @@ def _logical(function: Callable[..., Expr]) -> Handler:
 
 
 def is_finite(step: TracedEquation, x: Value) -> Expr:
-    """Values of expressions are finite, or else so is no derivative."""
-    return construct.filled(1, step.shape)
+    """1 for a number that is not infinite. The largest of some, which JAX's `logsumexp` asks for, is such a number, or
+    else no derivative is."""
+    expr = step.trace.expr(x)
+    return construct.filled(1, step.shape) if _is_largest(expr) else functions.greater(inf, functions.abs(expr))
+
+
+def _is_largest(expr: Expr) -> bool:
+    """Whether an expression is the largest of some entries, also of these and a number."""
+    _, factors, _, _ = construct.parts(expr)
+    inner = factors[0][0] if len(factors) == 1 else expr
+    if isinstance(inner, Map) and inner.function.name in ("maximum", "stop_gradient"):
+        return any(map(_is_largest, inner.args))
+    return isinstance(inner, Apply) and inner.function.name == "max"
 
 
 def select(step: TracedEquation, which: Value, *cases: Value) -> Expr:
