@@ -426,14 +426,14 @@ def flat_terms(whole: Expr, size: Size) -> list[tuple[Expr, Number]]:
     return [_bare(_nonempty(piece, size)) for piece in terms_of(flat, deep=True)]
 
 
-def is_small(exprs: Sequence[Expr]) -> bool:
+def is_small(exprs: Sequence[Expr], most: int = MOST_IN_TOTAL) -> bool:
     """Whether expressions have few nodes: to look at totals in all their forms takes long."""
     seen, waiting = set(exprs), [*exprs]
-    while waiting and len(seen) <= MOST_IN_TOTAL:
+    while waiting and len(seen) <= most:
         new = {*waiting.pop().children} - seen
         seen |= new
         waiting += new
-    return len(seen) <= MOST_IN_TOTAL
+    return len(seen) <= most
 
 
 def _nonempty(term: Expr, size: Size) -> Expr:

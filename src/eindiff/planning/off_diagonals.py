@@ -10,7 +10,7 @@ Where pairs have a softmax P, as in contrastive losses, what cancels where P is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.planning.deviations import ROUNDING, flat_terms, is_small, terms_of
 
 MOST_TERMS = 32  # of a sum that is looked at
+MOST_NODES = 60  # of such a sum: to multiply out parts of larger ones takes tens of milliseconds
 _Product = tuple[Number, list[Factor]]
 
 
@@ -115,7 +116,7 @@ def _pairs(node: Einsum) -> Iterator[tuple[int, int]]:
 
 def _over_others(node: Add) -> Expr:
     """A sum with those of its sums over pairs without diagonals whose diagonals cancel."""
-    if not is_small([node]):
+    if not is_small([node], MOST_NODES):
         return node
     pieces = {term: terms_of(term, deep=False) for term in node.terms}
     terms = [x for own in pieces.values() for x in own]
@@ -135,17 +136,18 @@ def _gone(terms: Sequence[Expr], splits: Sequence[_Split]) -> list[_Split]:
     split are first taken to be so."""
     split_terms = {split.term for split in splits}
     wholes = [_Split(x, x, None) for x in terms]
+    known = {split: [(x, c) for x, c in flat_terms(split.diagonal, 1) if c] for split in [*splits, *wholes]}
     for others in ([x for x in wholes if x.term not in split_terms], wholes):
-        found = _cancelling([*splits, *others])
-        gone = _cancelling([*{split.term: split for split in found[::-1]}.values()])  # of each term the first way
+        found = _cancelling([*splits, *others], known)
+        gone = _cancelling([*{split.term: split for split in found[::-1]}.values()], known)  # of each the first way
         if any(split.others is not None for split in gone):
             return gone
     return []
 
 
-def _cancelling(splits: Sequence[_Split]) -> list[_Split]:
-    """Those of some parts of terms that add up to 0, up to rounding errors of their coefficients."""
-    known = {split: [(x, c) for x, c in flat_terms(split.diagonal, 1) if c] for split in splits}
+def _cancelling(splits: Sequence[_Split], known: Mapping[_Split, Sequence[tuple[Expr, Number]]]) -> list[_Split]:
+    """Those of some parts of terms that add up to 0, up to rounding errors of their coefficients, when these are known
+    multiplied out."""
     left = [*splits]
     while left:
         found = grouped(pair for split in left for pair in known[split])
