@@ -456,7 +456,7 @@ _greater = row(
     simple=True, bounds=within(0, 1),
 )  # fmt: skip
 _at_least = row(
-    "at_least", lambda a, b: np.greater_equal(a, b).astype(float), None, None, latex=r"\operatorname{at\_least}",
+    "at_least", lambda a, b: np.greater_equal(a, b).astype(float), None, None, latex=r"1 - \left[{} < {}\right]",
     formula=lambda a, b: 1 - greater(b, a),
     source=written("np.multiply({0} >= {1}, 1.0)", 2, {
         "jax": "({0} >= {1}).astype(DTYPE)", "cupy": "({0} >= {1}).astype(DTYPE)", "torch": "({0} >= {1}).to(DTYPE)",

@@ -337,12 +337,13 @@ def _ratio(ours: Terms, theirs: Terms) -> Number | None:
 
 
 def weights_of(mean: Expr, x: Expr, axis: int) -> tuple[Expr, ...] | None:
-    """What the entries of a variable along an axis have been multiplied with in a mean; None if it is none of it."""
+    """What the entries of a variable along an axis have been multiplied with in a mean; None if it is none of it, or
+    one of its entries."""
     for total in filter(is_contraction, mean.children):
         for operand, labels in zip(total.operands, total.labels, strict=True):
             if operand is x and labels[axis] not in total.output:
                 beside = [(y, own) for y, own in zip(total.operands, total.labels, strict=True) if y is not x]
-                if all(own == (labels[axis],) for _, own in beside):
+                if all(own == (labels[axis],) and not is_index_map(y) for y, own in beside):
                     return tuple([y for y, _ in beside])
     return None
 
