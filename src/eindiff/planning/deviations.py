@@ -221,11 +221,6 @@ def _places(node: Einsum) -> Iterator[_Place]:
                 yield from _along(node, x, at, axis)
 
 
-def is_deviation(node: Einsum, at: int) -> bool:
-    """Whether an operand of a contraction is a sum of which terms cancel in its total with another one."""
-    return any(place.at == at and construct.is_zero(place.total) for place in _places(node))
-
-
 def _has_means_along(x: Add, axis: int) -> bool:
     """Whether terms of a sum, or of sums that it is of multiples of, may be means along an axis."""
     if any(is_mean(term, axis) for term in x.terms):
