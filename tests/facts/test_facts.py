@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from math import inf, log, pi
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from eindiff.facts.bounds import facts
 from eindiff.functions.elementwise import TABLE
 from fact_checks import assert_hold_at_points
 from models import net
-from pace import at_pace
+from pace import calls
 
 m, n = "m", "n"
 X, Y, A = ed.matrix("X", m, n), ed.matrix("Y", m, n), ed.matrix("A", n, n)
@@ -168,12 +167,11 @@ def test_depth_does_not_matter():
     assert facts(matrix).pd
 
 
-def test_large_hessians_take_little_time():
+def test_large_hessians_take_little_work():
     function, weights, _ = net(20, ed.sigmoid)
     hessian = ed.hessian(function, weights[0])
-    start = perf_counter()
+    assert calls(lambda: facts(hessian)) < 100_000
     assert facts(hessian).symmetric
-    assert perf_counter() - start < at_pace(1)
 
 
 def test_facts_are_printed_in_full():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import accumulate
 
 import numpy as np
@@ -12,7 +11,7 @@ import eindiff as ed
 from eindiff.core.nesting import share
 from eindiff.core.nodes import is_contraction, topological
 from models import MODELS, Model, logistic, net
-from pace import at_pace
+from pace import calls
 
 ACTIVATIONS = {"relu": ed.relu, "sigmoid": ed.sigmoid, "tanh": ed.tanh}
 B = N = 40
@@ -56,12 +55,10 @@ def test_hessian_of_a_net_grows_linearly_with_depth(activation):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_deriving_the_hessian_of_20_layers_is_fast(activation):
-    """Under a second of processor time."""
+def test_deriving_the_hessian_of_20_layers_takes_little_work(activation):
+    """Some tenths of a second."""
     model = net(20, ACTIVATIONS[activation])
-    start = time.process_time()
-    ed.hessian(model.function, model.wrt[0])
-    assert time.process_time() - start < at_pace(1.0)
+    assert calls(lambda: ed.hessian(model.function, model.wrt[0])) < 300_000
 
 
 @pytest.mark.parametrize("contraction", ["hessian_diagonal", "laplacian", "quadratic_form", "hvp"])

@@ -3,7 +3,6 @@ every run."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,25 +16,10 @@ from eindiff.core.tensor_order import tensor_order_path
 from eindiff.planning import deviations, tuning
 from eindiff.program.check import random_point
 from eindiff.program.lower.lowering import Lowering
+from pace import calls
 
 SIZES = {"h": 6, "d": 4, "m": 5}
 Model = tuple[Expr, list[Expr]]
-
-
-def calls(work: Callable[[], Any]) -> int:
-    """How many functions of Python are called."""
-    count = 0
-
-    def called(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(called)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def recurrent(steps: int) -> Model:
