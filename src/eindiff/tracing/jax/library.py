@@ -13,14 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.backend import backends
 
+from eindiff.core import construct
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Apply, Expr, topological, variables
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.nodes import Add, Apply, Constant, Expr, topological, variables
 from eindiff.core.recent import Recent, Same, Seen
 from eindiff.planning.tuning import CALL
+from eindiff.structure.compile import compile
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
 from eindiff.tracing.jax.choice import MOST_SLOWER, PAYING_CALLS, Own
+from eindiff.tracing.jax.constants import constant
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN_LINE, place_of
 from eindiff.tracing.jax.kernels import compiling, has_kinks, is_plain
@@ -53,6 +57,7 @@ OF_WHOLE_ARRAYS, GIVING = 1e-5, 2e-6  # where functions of these take so long, a
 COMPILED_RESULT = 1e-6  # and a compiled program for one
 HESSIANS = frozenset({"hessian", "value_grad_hessian"})
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
+MOST_COPIED, LEAST_SPREAD = 2**13, 8  # entries of known results that are copied, times the numbers they consist of
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
 
@@ -154,6 +159,9 @@ class JaxLibrary(Library):
         return as_jax([value], [dtype])[0]
 
     def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
+        is_known = [type(x) is np.ndarray and x.size > MOST_COPIED for x in values]
+        if any(is_known) and not are_local(arrays):
+            values = [_spread(x) if large else x for x, large in zip(values, is_known, strict=True)]
         return as_jax(values, types)
 
     def may_share(self, arrays: Mapping[str, Any]) -> bool:
@@ -422,6 +430,26 @@ def _warn_of(equations: Sequence[Any]) -> None:
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x))
+
+
+def _spread(array: np.ndarray) -> Any:
+    """A known result as what a program makes of the fewer numbers that it consists of, if there are such: a constant as
+    large as it is would be a part of the compiled program, and copied at each call. It is read as a matrix."""
+    shape = array.shape
+    array = array.reshape(prod(shape[: (len(shape) + 1) // 2]), -1)
+    hidden: dict[str, np.ndarray] = {}
+
+    def stand(values: np.ndarray) -> Expr:
+        hidden[name := f"c{len(hidden)}"] = values
+        return construct.variable(name, values.shape)
+
+    expr = constant(array, stand)
+    constants = [x.value for x in topological([expr]) if isinstance(x, Constant)]
+    is_scattered = isinstance(expr, Add) or any(isinstance(x, IndexMap) and x.indices is not None for x in constants)
+    if is_scattered or LEAST_SPREAD * sum(x.size for x in hidden.values()) > array.size:
+        return array.reshape(shape)
+    made = compile(expr, "jax", array.dtype)(**{name: _as_input(x) for name, x in hidden.items()})
+    return made.reshape(shape)
 
 
 def _as_input(x: Any) -> Any:
