@@ -70,17 +70,22 @@ def _splits(node: Einsum) -> Iterator[Split]:
         yield [k for first, _ in chosen for k in first], [k for _, second in chosen for k in second]
 
 
+def _at_end(node: Einsum, places: set[int], label: int) -> list[int]:
+    """Those of some operands that have a label, the ones of fewer axes first."""
+    return sorted((k for k in places if label in node.labels[k]), key=lambda k: node.operands[k].ndim)
+
+
 def _around_middle(node: Einsum) -> Split | None:
     """The places of X A and A' X' in `X A ... A' X'`, with weights between them; None if there are no such."""
     ends, left = list(node.output), set(range(len(node.operands)))
     parts: Split = ([], [])
     while len(ends) == 2 and ends[0] != ends[1]:
-        near = [sorted((k for k in left if end in node.labels[k]), key=lambda k: node.operands[k].ndim) for end in ends]
+        near = [_at_end(node, left, end) for end in ends]
         if not all(near) or near[0][0] == near[1][0]:
             break
         pair = [own[0] for own in near]
         after = [[x for x in node.labels[k] if x != end] for k, end in zip(pair, ends, strict=True)]
-        if node.operands[pair[0]] is not node.operands[pair[1]] or len(after[0]) != len(after[1]) or len(after[0]) > 1:
+        if node.operands[pair[0]] is not node.operands[pair[1]] or [*map(len, after)] not in ([0, 0], [1, 1]):
             break
         left -= {*pair}
         for part, place in zip(parts, pair, strict=True):

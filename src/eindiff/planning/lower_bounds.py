@@ -85,21 +85,24 @@ def _parts(node: Expr, labels: Labels, sizes: dict[int, Size]) -> Iterator[Seque
             yield opened(node, labels, fresh_in(sizes))
 
 
+def _is_circle(factors: Sequence[Labels]) -> bool:
+    """Whether some matrices are in a circle."""
+    return len(components(factors)) + sum(map(len, factors)) - len(factors) > len(set().union(*factors))
+
+
 def _of_product(term: Term, evaluate: Evaluate) -> float | None:
     """What every order of multiplication takes of a product of variables and inverses of variables."""
     factors, output, sizes = term
     factors = [(node, labels) for node, labels in factors if labels]
-    own = [labels for _, labels in factors]
+    nodes, own = [node for node, _ in factors], [labels for _, labels in factors]
     names = first_appearance(own)
-    if len(factors) < 2 or not _is_plain(own, output) or not all(_is_known(node) for node, _ in factors):
+    if len(factors) < 2 or not _is_plain(own, output) or not all(map(_is_known, nodes)):
         return None
     inputs = [tuple([names[label] for label in labels]) for labels in own]
     known = {names[label]: evaluate(sizes[label]) for label in names}
-    triangles = [labels for node, labels in factors if _variable(node).properties & TRIANGLES]
-    if len(components(triangles)) + sum(map(len, triangles)) - len(triangles) > len(set().union(*triangles)):
-        return None  # these are in a circle, of which only the diagonals may count, as in `tr(L M)`
-    least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
-    nodes = [node for node, _ in factors]
+    if _is_circle([labels for node, labels in factors if _variable(node).properties & TRIANGLES]):
+        return None  # of which only the diagonals may count, as in `tr(L M)`
+    least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x in nodes])
     return least / _saved(nodes) + _factorizations(nodes, evaluate) if least else None
 
 

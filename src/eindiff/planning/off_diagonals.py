@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import chain
 from typing import NamedTuple
 
 from eindiff.core import construct
@@ -119,14 +120,13 @@ def _over_others(node: Add) -> Expr:
     if not is_small([node], MOST_NODES):
         return node
     pieces = {term: terms_of(term, deep=False) for term in node.terms}
-    terms = [x for own in pieces.values() for x in own]
+    terms = [*chain.from_iterable(pieces.values())]
     splits = [split for term in terms for split in _splits(term)]
-    if not splits or len({*terms}) < len(terms):
-        return node
-    if not (gone := _gone(terms, splits)):
+    gone = _gone(terms, splits) if splits and len({*terms}) == len(terms) else []
+    if not gone:
         return node
     left = {split.term: split.others for split in gone}
-    opened = [own if any(x in left for x in own) else [term] for term, own in pieces.items()]
+    opened = [[term] if left.keys().isdisjoint(own) else own for term, own in pieces.items()]
     found = [left.get(x, x) for own in opened for x in own]
     return construct.add([construct.filled(0, node.shape), *(x for x in found if x is not None)])
 

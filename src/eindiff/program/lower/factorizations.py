@@ -8,7 +8,7 @@ takes less time by factors than by the library's own function, which solves for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from eindiff.core import sizes as sz
@@ -32,6 +32,16 @@ from eindiff.program.operations import (
 OF_FACTORS = ("inv", "det", "logdet", "logabsdet", "signdet")  # functions that a factorization gives, besides solutions
 
 
+def _shared(
+    operations: Operations, users: Sequence[Operation], always: Set[Operation], costs: Costs
+) -> set[Operation]:
+    """The matrices whose factorization pays, as some operations need it; those of others have one in any case."""
+    by_matrix = grouped((_base(x.operands[0]), x) for x in users)
+    found = {x for x, own in by_matrix.items() if _pays(operations, x, own, costs)}
+    found.update(_base(x.operands[0]) for x in always)
+    return {x for x in found if half(operations, x) not in TRIANGLES}
+
+
 def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
     """The outputs, with factorizations where they save work."""
     order = reachable(outputs)
@@ -41,10 +51,7 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     small -= {found.system for found in conjugated.values()}
     wanted = [x for x in order if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1]
     few = {x for x in wanted if _has_few_entries(operations, x, costs)}
-    users = grouped((_base(x.operands[0]), x) for x in wanted if x not in few)
-    shared = {x for x, own in users.items() if _pays(operations, x, own, costs)}
-    shared |= {_base(x.operands[0]) for x in many - small}
-    shared = {x for x in shared if half(operations, x) not in TRIANGLES}
+    shared = _shared(operations, [x for x in wanted if x not in few], many - small, costs)
     if not shared and not few and not small:
         return [*outputs]
     on_diagonal = {x for x in order if _is_on_diagonal(operations, x, uses)}

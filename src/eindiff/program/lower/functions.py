@@ -36,6 +36,7 @@ from eindiff.program.operations import (
 
 OF_MANY = ("step", "sigmoid", "softplus", "relu", "winner")
 _WEIGHTED = ("log_weighted_sum", "weighted_softmax")
+_MATRIX_FUNCTIONS = ("expm", "logm", "sqrtm")
 _DETERMINANTS = ("det", "logdet", "logabsdet", "signdet")
 
 
@@ -45,15 +46,14 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
     if operations.conditions and name == "step" and args[0].shape:
         return _condition(operations, args[0])
     if operations.functional:
-        args = _with_an_array(operations, args, first=1 if name == "where" else 0)
-    elif costs and (quick := _of_many(operations, name, args, costs)) is not None:
-        return quick
-    if (power := _power(operations, name, node.function.parameter, args)) is not None:
-        return power
+        args = _with_an_array(operations, args, first=int(name == "where"))
+    quick = _of_many(operations, name, args, costs)
+    if found := quick or _power(operations, name, node.function.parameter, args):
+        return found
     if name.startswith("divided_"):
         return operations.make("divided", args, (name,), speed=FUNCTION)
     args = [operations.number(float(x.parameters[0])) if x.op == "number" else x for x in args]
-    if name == "where" and any(is_call(args[0], one) for one in ("greater", "at_least")):
+    if name == "where" and (is_call(args[0], "greater") or is_call(args[0], "at_least")):
         return _choice(operations, *args)
     return operations.make("call", args, (name,), speed=ARITHMETIC if node.function.simple else FUNCTION)
 
@@ -79,10 +79,12 @@ def _condition(operations: Operations, x: Operation) -> Operation:
     return operations.make("mask", [operations.make("positive", [x])])
 
 
-def _of_many(operations: Operations, name: str, args: Sequence[Operation], costs: Costs) -> Operation | None:
+def _of_many(operations: Operations, name: str, args: Sequence[Operation], costs: Costs | None) -> Operation | None:
     """A function of many entries by quicker ones: comparing instead of heaviside, exp instead of SciPy's sigmoid, and
     exp and log1p, which take several numbers at a time, instead of logaddexp. None where there are none."""
-    if name not in OF_MANY or costs.entries(broadcast([x.shape for x in args])) < tuning.MANY_ENTRIES:
+    if not costs or operations.functional or name not in OF_MANY:
+        return None
+    if costs.entries(broadcast([x.shape for x in args])) < tuning.MANY_ENTRIES:
         return None
     x = args[0]
     if name == "winner":
@@ -154,12 +156,13 @@ def whole(
     if name in REGISTRY:  # computed by the library that the expression came from
         return operations.make("opaque", args, (name,), shape=node.shape, work=_work(node), speed=LAPACK)
     if name == "conditioned":
-        return args[0] if operations.functional else _conditioned(operations, node, args[0])
+        return _conditioned(operations, node, args[0])
     if name == "prod":
         return _call(operations, node, args, "products_without", node.function.parameter)
-    if name in ("expm", "logm", "sqrtm"):
-        is_one = name == "expm" and len(args) == 1 and node.ndim == 2
-        return _call(operations, node, args, *([name] if is_one else ["matrix_function", name]))
+    if name == "expm" and len(args) == 1 and node.ndim == 2:
+        return _call(operations, node, args, name)
+    if name in _MATRIX_FUNCTIONS:
+        return _call(operations, node, args, "matrix_function", name)
     if name in _DETERMINANTS and (entries := _factors(operations, node, args[0], costs)) is not None:
         return _of_diagonal(operations, name, entries)
     if name == "inv" and operations.functional and (kind := half(operations, args[0])) in TRIANGLES:
@@ -169,7 +172,9 @@ def whole(
 
 
 def _conditioned(operations: Operations, node: Apply, matrix: Operation) -> Operation:
-    """A matrix that is looked at: symmetric, if it is so."""
+    """A matrix that is looked at, where programs can: symmetric, if it is so."""
+    if operations.functional:
+        return matrix
     most, kind, n = ALIKE ** (1 / (node.function.parameter or 1)), half(operations, matrix), node.shape[0]
 
     def work(evaluate: Evaluate) -> float:

@@ -5,6 +5,8 @@ Products and systems of equations with such matrices have operations of their ow
 
 from __future__ import annotations
 
+from typing import Any
+
 from eindiff.core import sizes as sz
 from eindiff.core.leaves import BANDS
 from eindiff.core.sizes import Evaluate
@@ -91,18 +93,26 @@ def _entries_of_rows(operations: Operations, x: Operation) -> tuple[int | None, 
     rows, axis = (x.operands[0], 1) if x.op == "transpose" else (x, 0)
     if rows.op != "cut" or (rows.parameters[0] != axis and len(rows.shape) == 2) or len(rows.operands[0].shape) != 2:
         return None
-    kind, cut = half(operations, rows.operands[0]), rows.parameters[1]
+    kind = half(operations, rows.operands[0])
     kind = _TURNED.get(kind, "") if rows.parameters[0] == 1 else kind
-    start, stop, step = cut if isinstance(cut, tuple) else (cut, cut + 1 if isinstance(cut, int) else None, None)
-    start = start or 0
-    has_stop = isinstance(stop, int) and stop > 0
-    if not isinstance(start, int) or start < 0 or step not in (None, 1):
+    start, stop = _first_and_end(rows.parameters[1])
+    if kind == "upper":
+        return (start, None) if start else None
+    if not stop:
         return None
-    if kind == "lower" and has_stop:
+    if kind == "lower":
         return None, stop
-    if kind == "upper" and start:
-        return start, None
-    return (max(start - 1, 0) or None, stop + 1) if kind == "tridiagonal" and has_stop else None
+    return (max(start - 1, 0) or None, stop + 1) if kind == "tridiagonal" else None
+
+
+def _first_and_end(cut: Any) -> tuple[int, int]:
+    """The first of some rows and the one after the last, if these are known; else 0."""
+    if isinstance(cut, int):
+        return (cut, cut + 1) if cut >= 0 else (0, 0)
+    start, stop, step = cut if isinstance(cut, tuple) else (None, None, 0)
+    if not isinstance(start or 0, int) or (start or 0) < 0 or step not in (None, 1):
+        return 0, 0
+    return start or 0, stop if isinstance(stop, int) and stop > 0 else 0
 
 
 def _part(operations: Operations, x: Operation, axis: int, part: tuple[int | None, int | None]) -> Operation:

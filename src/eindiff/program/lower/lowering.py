@@ -143,21 +143,24 @@ class Lowering:
             case Einsum():
                 return self._marked(node, self._einsum(node))
             case Add():
-                values, found, order = self._summands(node), self.deviations.get(node), tuple(range(node.ndim))
-                times = found.times if isinstance(found, Deviation) else 1
-                values = [x.scaled(ratio(1, times), order) for x in values] if times != 1 else values
-                kept = self.costs is not None and node in self.multiplied
-                value = self.arrays.add(values, node.shape, self.hints[node], kept)
-                if node in self.kept:
-                    value = self._whole(self.arrays.array(value), node.shape)
-                if found is not None:
-                    value = with_total_zero(value, found, self.values, self.arrays)
-                return self._marked(node, value.scaled(times, order) if times != 1 else value)
+                return self._marked(node, self._add(node))
             case Map():
                 return self._marked(node, self._map(node))
             case Apply():
                 return self._marked(node, self._apply(node))
         raise AssertionError(f"a node of unknown kind: {type(node)}")
+
+    def _add(self, node: Add) -> Value:
+        values, found, order = self._summands(node), self.deviations.get(node), tuple(range(node.ndim))
+        times = found.times if isinstance(found, Deviation) else 1
+        values = [x.scaled(ratio(1, times), order) for x in values] if times != 1 else values
+        kept = self.costs is not None and node in self.multiplied
+        value = self.arrays.add(values, node.shape, self.hints[node], kept)
+        if node in self.kept:
+            value = self._whole(self.arrays.array(value), node.shape)
+        if found is not None:
+            value = with_total_zero(value, found, self.values, self.arrays)
+        return value.scaled(times, order) if times != 1 else value
 
     def _index(self, index_map: IndexMap, inputs: Labels) -> Index:
         given = index_map.indices

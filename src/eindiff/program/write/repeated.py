@@ -95,19 +95,25 @@ def _computed_elsewhere(
     users: dict[Operation, list[Operation]] = {}
     for x in reversed(order):
         places = needed.pop(x, set())
-        if x.shape and (_slow_parts(x) or (x.op == "call" and x.parameters[0] in repeated)):
-            is_one_loop = len({loop for loop, *_ in places}) == 1
-            if is_one_loop and (len(places) - 1) * _entries(x) >= LEAST_ELSEWHERE:
-                found.add(_used_twice(x, users))
-            places = places if is_one_loop and len(places) == 1 else {(x,)}
-        places = {(x,)} if len(places) > MOST_PLACES else places
+        is_slow = x.shape and (_slow_parts(x) or (x.op == "call" and x.parameters[0] in repeated))
+        is_worth_it = is_slow and (len(places) - 1) * _entries(x) >= LEAST_ELSEWHERE
+        if is_worth_it and len({loop for loop, *_ in places}) == 1:
+            found.add(_used_twice(x, users))
+        if len(places) != 1 if is_slow else len(places) > MOST_PLACES:
+            places = {(x,)}
         for k, y in enumerate(x.operands):
-            own = {(y,)} if _is_afresh(x) else places
-            own = {(*place, (x.op, x.parameters, k)) for place in own} if x.op in _SHIFTS else own
-            is_wider = x.op in _ENTRYWISE and _entries(y) < _entries(x)
-            needed.setdefault(y, set()).update(own, {(y,)} if is_wider else ())
+            needed.setdefault(y, set()).update(_places_of(x, k, places))
             users.setdefault(y, []).append(x)
     return found
+
+
+def _places_of(x: Operation, k: int, places: set[tuple]) -> set[tuple]:
+    """Where an operand is needed, for an operation that is needed at some places."""
+    y = x.operands[k]
+    own = {(y,)} if _is_afresh(x) else places
+    own = {(*place, (x.op, x.parameters, k)) for place in own} if x.op in _SHIFTS else own
+    is_wider = x.op in _ENTRYWISE and _entries(y) < _entries(x)
+    return own | {(y,)} if is_wider else own
 
 
 def _used_twice(x: Operation, users: Mapping[Operation, Sequence[Operation]]) -> Operation:
