@@ -37,7 +37,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.planning.degrees import may_be_within
 
 ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
-MOST_FACTORS = 500  # of all terms of a total on the way, until it is multiplied out
+MOST_FACTORS = 300  # of all terms of a total on the way, until it is multiplied out
 MOST_IN_TOTAL = 100  # of an expression whose total along an axis is looked at
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
