@@ -37,7 +37,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.planning.degrees import may_be_within
 
 ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
-MOST_TERMS = 64  # of a total that is multiplied out
+MOST_FACTORS = 300  # of all terms of a total on the way, until it is multiplied out
 MOST_IN_TOTAL = 100  # of an expression whose total along an axis is looked at
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
@@ -182,7 +182,10 @@ def _is_balanced(node: Add, way: Balance) -> bool:
     if not {*_factors(diagonal)} <= {*_factors(beside)} or not may_be_within(diagonal, beside):
         return False  # without a look at terms in all their forms
     for term in node.terms:
-        total = plus_terms(total, flat_terms(construct.einsum(1, [(term, order)], left, sizes), node.shape[way.axis]))
+        terms = flat_terms(construct.einsum(1, [(term, order)], left, sizes), node.shape[way.axis])
+        if _is_open(terms):
+            return False
+        total = plus_terms(total, terms)
     return not total
 
 
@@ -366,23 +369,25 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
     means = [term for term in node.terms if _same_along(term, axis)]
     if not _is_made_of(weights, means):
         return None
+    varying = [term for term in node.terms if not _same_along(term, axis)]
+    totals = {term: construct.einsum(1, [(term, order), *beside], left, sizes, inline=False) for term in node.terms}
+    size, zero = node.shape[axis], construct.filled(0, tuple([node.shape[label] for label in left]))
+    if means and not plus_terms({}, [x for whole in totals.values() for x in flat_terms(whole, size, deep=False)]):
+        return zero  # as written: most cancel so, however large they are
+    if means and not may_be_within(varying, means):
+        return None
     found: Terms = {}  # of the total of terms that are not the same along the axis
-    pieces: list[Expr] = []  # totals of others
-    for term in node.terms:
-        whole = construct.einsum(1, [(term, order), *beside], left, sizes)
-        if _same_along(term, axis):
-            pieces += terms_of(whole, deep=False)
-        else:
-            found = plus_terms(found, flat_terms(whole, node.shape[axis]))
-        if found and not means:
+    for term in varying:
+        terms = flat_terms(totals[term], size)
+        found = plus_terms(found, terms)
+        if _is_open(terms) or (found and not means):
             return None  # not even of one term, and they are multiples of deviations one by one
     rest: list[Expr] = []
     everything = found
-    for piece in pieces:
-        terms = flat_terms(piece, node.shape[axis])
+    for piece in (piece for mean in means for piece in terms_of(totals[mean], deep=False)):
+        terms = flat_terms(piece, size)
         less, everything = plus_terms(found, terms), plus_terms(everything, terms)
         found, rest = (less, rest) if len(less) < len(found) else (found, [*rest, piece])
-    zero = construct.filled(0, tuple([node.shape[label] for label in left]))
     return zero if not everything else construct.add([zero, *rest]) if not found else None
 
 
@@ -416,10 +421,15 @@ def plus_terms(terms: Terms, more: Sequence[tuple[Expr, Number]]) -> Terms:
     return found
 
 
-def flat_terms(whole: Expr, size: Size) -> list[tuple[Expr, Number]]:
-    """The terms of an expression when all is multiplied out, and their coefficients."""
-    [flat] = flatten([whole])
-    return [_bare(_nonempty(piece, size)) for piece in terms_of(flat, deep=True)]
+def flat_terms(whole: Expr, size: Size, deep: bool = True) -> list[tuple[Expr, Number]]:
+    """The terms of an expression when all is multiplied out, in contractions too if `deep`, and their coefficients."""
+    [flat] = flatten([whole]) if deep else [whole]
+    return [_bare(_nonempty(piece, size)) for piece in terms_of(flat, deep)]
+
+
+def _is_open(terms: Sequence[tuple[Expr, Number]]) -> bool:
+    """Whether there are sums among the factors of terms still, as there are too many to be multiplied out."""
+    return any(isinstance(x, Add) or _has_sum(x) for term, _ in terms for x, _ in construct.parts(term)[1])
 
 
 def is_small(exprs: Sequence[Expr], most: int = MOST_IN_TOTAL) -> bool:
@@ -450,17 +460,18 @@ def terms_of(expr: Expr, deep: bool) -> list[Expr]:
     """The terms of an expression with sums among its factors, if deep also in contractions, multiplied out; no more
     than there may be."""
     done: list[Expr] = []
-    waiting = [expr]
+    waiting, made = [expr], 0
     while waiting:
         term = waiting.pop()
         coefficient, factors, output, sizes = construct.parts(term)
         sums = [k for k, (x, _) in enumerate(factors) if isinstance(x, Add) or (deep and _has_sum(x))]
-        if not sums or len(done) + len(waiting) > MOST_TERMS:
+        if not sums or made > MOST_FACTORS:
             done.append(term)
             continue
         x, labels = factors[sums[0]]
         rest = [factor for k, factor in enumerate(factors) if k != sums[0]]
         pieces = x.children if isinstance(x, Add) else _pieces(x)
+        made += len(pieces) * (len(rest) + (1 if isinstance(x, Add) else len(x.children)))
         waiting += [construct.einsum(coefficient, [*rest, (piece, labels)], output, sizes) for piece in pieces]
     return done
 

@@ -91,9 +91,15 @@ class Choice:
         if (self.is_brief and not self.target.compiled) or self._pays(best, calls):
             best = self._best_of([form, shared])
         if self.is_brief or self._pays(best, self.repaid):
-            others = self._best_of([share(form, deep=True), share(distribute(form))])
+            others = self._best_of([share(form, deep=True), *self._distributed(form)])
             best = others if others.seconds < tuning.CLEARLY * best.seconds else best
         return best
+
+    def _distributed(self, form: Form) -> Iterator[Sequence[Expr]]:
+        """A form with sums of outer products multiplied out, unless there are many more nodes then."""
+        found = distribute(form)
+        if len(topological(found)) <= tuning.GROWN * self.nodes:
+            yield share(found)
 
     @cached_property
     def is_brief(self) -> bool:
