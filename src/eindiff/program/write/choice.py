@@ -27,6 +27,7 @@ from eindiff.program.backends import Backend
 from eindiff.program.costs import Costs
 from eindiff.program.lower.common_products import share_products
 from eindiff.program.lower.cuts import cut_first, cut_last
+from eindiff.program.lower.diagonals import by_diagonals
 from eindiff.program.lower.factorizations import factorize
 from eindiff.program.lower.for_compilers import for_compilers
 from eindiff.program.lower.logistic_densities import with_densities
@@ -132,6 +133,7 @@ class Choice:
         found = tidy(operations, lowering.run(form, self.stacks, [form[place] for place in self.balanced]))
         if not target.functional:
             found = cut_last(operations, cut_first(operations, found, self.costs), self.costs)
+            found = by_diagonals(operations, found, self.costs)
             found = with_sums_of_exponentials(operations, found, self.costs)
             found = share_products(operations, turn_products(operations, found), self.costs)
             found = with_softmaxes(operations, found, self.costs)
