@@ -21,6 +21,7 @@ from eindiff.planning.equal_parts import with_equal_parts
 from eindiff.planning.factoring import distribute, factor
 from eindiff.planning.off_diagonals import without_diagonals
 from eindiff.planning.offsets import without_offsets
+from eindiff.planning.parts import with_parts_first
 from eindiff.planning.simplify import with_one_orientation
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
@@ -63,6 +64,7 @@ class Choice:
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in found]
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
         exprs = with_thin_products(parts_apart(without_diagonals(centered(exprs))), costs.evaluate)
+        exprs = with_parts_first(exprs, costs.evaluate)
         self.form: Form = tuple(whole_chains(with_one_orientation(exprs), squares=True))
         self.nodes = len(topological(self.form))
         balanced = balances(self.form)  # other forms of these alone are looked at: that takes long
