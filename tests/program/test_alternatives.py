@@ -83,6 +83,9 @@ CASES = {
         " + C*B*S*inv(S'*B*C*B*S)*S'*(B*A*B - B)*S*inv(S'*B*C*B*S)*S'*B*C",
         11 * 600**2 * 40,
     ),
+    "a matrix between projections": ("(eye(n) - c*x*v')*A*(eye(n) - c*v*x')*w + c*x*x'*w", 2 * 600**2),
+    "a symmetric one between two": ("(eye(n) - c*x*v')*B*(eye(n) - c*v*x')*w + c*x*x'*w", 2 * 600**2),
+    "products in sums and in numbers": ("A*x*(v'*w) + c*A*v - w*(x'*A*v)", 4 * 600**2),
     "the large side": ("inv(H*H' + c*eye(m))*y", 2 * 40**2 * 600 + 40**3),
 }
 
