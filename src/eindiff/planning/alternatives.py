@@ -17,11 +17,12 @@ from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.nesting import nested
 from eindiff.core.networks import new_label
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
 from eindiff.core.rebuild import rebuild, substituted, with_children
 from eindiff.core.sizes import Evaluate, Size
 from eindiff.core.tensor_order import numbered
 from eindiff.functions.matrices import inv
+from eindiff.functions.rules.kronecker import determinant_by_logarithms
 from eindiff.planning.deviations import balance_of_kept
 from eindiff.planning.equal_parts import flops_alone, path_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
@@ -260,7 +261,10 @@ def _as_one(node: Einsum, places: Sequence[int]) -> Factor:
 
 def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
     """What may stand in the place of a matrix or a vector."""
-    if any(child.ndim > 2 for child in node.children):
+    if isinstance(node, Apply):
+        found = determinant_by_logarithms(node.children[0]) if node.function.name == "det" else None
+        yield from [found] if found is not None else []
+    elif any(child.ndim > 2 for child in node.children):
         if is_contraction(node):
             outer = [place for place, x in enumerate(node.operands) if is_sum_of_outer(x, node.operands)]
             yield from (construct.add(with_each(node, place, node.operands[place].children)) for place in outer)
