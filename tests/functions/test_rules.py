@@ -14,7 +14,7 @@ import eindiff as ed
 from eindiff.core import construct, rewrite
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.rewrite import RULES
-from eindiff.functions.matrices import logabsdet
+from eindiff.functions.matrices import logabsdet, signdet
 
 g = np.random.default_rng(3)
 POINT = {
@@ -285,6 +285,10 @@ CASES: dict[str, list[Case]] = {
     ],
     "log_absolute_determinant_of_scaled": [
         (lambda: logabsdet(-A * (x - 1)), lambda A, x, **_: np.log(abs(det(A * (x - 1))))),
+    ],
+    "sign_of_determinant_of": [
+        (lambda: signdet(ed.inv(A)), lambda A, **_: np.sign(det(A))),
+        (lambda: signdet(A.T), lambda A, **_: np.sign(det(A))),
     ],
     "triangles_once": [
         (lambda: ones_above() * (ones_above() * A), lambda A, **_: np.triu(A)),

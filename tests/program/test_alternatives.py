@@ -83,6 +83,9 @@ CASES = {
         " + C*B*S*inv(S'*B*C*B*S)*S'*(B*A*B - B)*S*inv(S'*B*C*B*S)*S'*B*C",
         11 * 600**2 * 40,
     ),
+    "a matrix between projections": ("(eye(n) - c*x*v')*A*(eye(n) - c*v*x')*w + c*x*x'*w", 2 * 600**2),
+    "a symmetric one between two": ("(eye(n) - c*x*v')*B*(eye(n) - c*v*x')*w + c*x*x'*w", 2 * 600**2),
+    "products in sums and in numbers": ("A*x*(v'*w) + c*A*v - w*(x'*A*v)", 4 * 600**2),
     "the large side": ("inv(H*H' + c*eye(m))*y", 2 * 40**2 * 600 + 40**3),
 }
 
@@ -299,3 +302,16 @@ def test_differences_of_points_stay_together() -> None:
     expected = -4 * (np.exp(-(differences**2).sum(2))[:, :, None] * differences).sum(1)
     found = ed.compile(ed.gradient(energy, B))(B=points)
     np.testing.assert_allclose(found, expected, atol=1e-13 * np.abs(expected).max())
+
+
+def test_determinants_of_kronecker_products_are_those_of_the_factors() -> None:
+    """Also where a power of one is too large and that of the other too small, or a factor is singular."""
+    det = ed.parse("det(-kron(A,T))", DECLARED)
+    assert ed.plan(det, {"n": 30, "m": 20}).flops <= 2 * (30**3 + 20**3)
+    f, rng = ed.compile(det), np.random.default_rng(0)
+    for n, m in ((8, 7), (7, 8), (9, 9), (7, 9), (1, 20), (20, 1)):
+        A, T = rng.normal(size=(n, n)), rng.normal(size=(m, m))
+        np.testing.assert_allclose(f(A=A, T=T), np.linalg.det(-np.kron(A, T)), rtol=1e-9)
+    A[0] = 0
+    assert f(A=A, T=T) == 0
+    np.testing.assert_allclose(f(A=1e-60 * np.eye(8), T=1e60 * np.eye(7)), 1, rtol=1e-12)

@@ -25,6 +25,7 @@ CASES = {  # operations of the small matrix' way, besides a look at each matrix
     "a diagonal added": ("inv(eye(n) + c*L + x*y')*b", 5 * N**2),
     "two triangles added": ("inv(L + c*M + x*y')*b", 6 * N**2),
     "a determinant": ("logabsdet(L + x*y')", 2 * N**2),
+    "the sign of a determinant, too": ("det(T + x*y')", 40 * N),
     "a quadratic form and a determinant": ("b'*inv(L*L' + P*P')*b + logdet(L*L' + P*P')", (K + 4) * N**2),
     "three diagonals": ("inv(T + x*y')*b", 100 * N),
     "symmetric ones": ("inv(S + P*P')*b", 200 * N * K),
@@ -47,6 +48,7 @@ def _expected(text: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
     """The value by NumPy from the matrix of the sum as it is."""
     names = {k: np.diag(v) if k == "D" else v[:, None] if k in "xyb" else v for k, v in arrays.items()}
     names |= {"eye": np.eye, "n": N, "inv": np.linalg.inv, "logdet": lambda A: np.linalg.slogdet(A)[1]}
+    names |= {"det": np.linalg.det}
     code = text.replace("'", ".T").replace("*", "@").replace("c@", "c*").replace("logabsdet", "logdet")
     return np.squeeze(eval(code, names))
 

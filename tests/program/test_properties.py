@@ -48,7 +48,7 @@ CASES = {  # with the operations of the best way, if that is counted
     "inverse of a band": (ed.inv(T) + I, 9 * n * n + 2 * n * n + 1),
     "bands and inverses": (ed.inv(T) @ ed.inv(K) @ A, 58 * n * n),
     "system of a triangle and a diagonal": (ed.inv(L + 2 * I) @ B, n * n * m + n * n + 1),
-    "system of a band and a diagonal": (ed.inv(T - ed.diag(b)) @ b, n * n + 10 * n),
+    "system of a band and a diagonal": (ed.inv(T - ed.diag(b)) @ b, 10 * n),
     "product of a band and a diagonal": ((K - ed.diag(b) + T) @ A, None),
     "system of an orthogonal and a diagonal": (ed.inv(P @ ed.diag(b) @ P.T) @ b, 4 * n * n + n),
     "system of triangles and a diagonal": (ed.inv(V @ ed.diag(b) @ V.T) @ b, 2 * n * n + n),

@@ -17,11 +17,12 @@ from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.nesting import nested
 from eindiff.core.networks import new_label
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
 from eindiff.core.rebuild import rebuild, substituted, with_children
 from eindiff.core.sizes import Evaluate, Size
 from eindiff.core.tensor_order import numbered
 from eindiff.functions.matrices import inv
+from eindiff.functions.rules.kronecker import determinant_by_logarithms
 from eindiff.planning.deviations import balance_of_kept
 from eindiff.planning.equal_parts import flops_alone, path_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
@@ -39,7 +40,9 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
         forms = forms if forms[1] != forms[0] else forms[:1]
         yield from (without(form, matrix, x) for x in splits(matrix, evaluate, guarded) for form in forms)
     yield _with_thin_factors(outputs, evaluate)
-    yield _with_sums_multiplied(outputs, evaluate, 1, _is_matrix_sum)
+    multiplied = _with_sums_multiplied(outputs, evaluate, 1, _is_matrix_sum)
+    yield multiplied
+    yield _with_products_joined(multiplied)
     yield _with_sums_multiplied(outputs, evaluate, 2, lambda x: isinstance(x, Add) and x.ndim == 2)
     for node in nodes:
         if node.ndim <= 2 and not is_kept(node):
@@ -130,6 +133,48 @@ def nested_around_inverses(outputs: Sequence[Expr], evaluate: Evaluate) -> list[
     return rebuild(outputs, change)
 
 
+def _with_products_joined(outputs: Sequence[Expr]) -> list[Expr]:
+    """Outputs with products of one matrix and several vectors in a sum as one product with a sum of vectors, all at
+    once: of `H g - c H y - s y' H g + c s y' H y` each pair alone saves nothing, as others have `H g` and `H y`."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children, inline=children != list(node.children))
+        return _all_joined(made) if isinstance(made, Add) and made.ndim == 1 else made
+
+    return rebuild(outputs, change)
+
+
+def _all_joined(node: Add) -> Expr:
+    """A sum of vectors with all terms joined that have a matrix in common, multiples of sums among them opened."""
+    terms = [opened for term in node.terms for opened in _terms(term)]
+    if len(terms) > TERMS_LIMIT:
+        return node
+    left, result = terms, list[Expr]()
+    while left:
+        first, *left = left
+        for other in left:
+            joined = _joined_by_matrix(first, other)
+            if joined is not None:
+                first, left = joined, [x for x in left if x is not other]
+        result.append(first)
+    return node if len(result) == len(terms) else construct.add(result)
+
+
+def _terms(term: Expr) -> Sequence[Expr]:
+    """The terms of a multiple of a sum of vectors; else the term."""
+    if not isinstance(term, Einsum) or not term.is_product:
+        return [term]
+    sums = [k for k, x in enumerate(term.operands) if isinstance(x, Add) and x.ndim]
+    return with_each(term, sums[0], term.operands[sums[0]].children) if len(sums) == 1 else [term]
+
+
+def _joined_by_matrix(first: Expr, second: Expr) -> Expr | None:
+    """Two vectors as one product of a matrix and a sum of vectors; None if they have no matrix in common."""
+    shared = {x for x, _ in flat(first)[1] if x.ndim == 2}.intersection(x for x, _ in flat(second)[1])
+    made = ((x, {y for y, _ in flat(x)[1]}) for x in (joins(first, second) if shared else ()))
+    return next((x for x, own in made if shared & own and any(isinstance(y, Add) and y.ndim == 1 for y in own)), None)
+
+
 def _with_sums_multiplied(
     outputs: Sequence[Expr], evaluate: Evaluate, ndim: int, is_sum: Callable[[Expr], bool]
 ) -> list[Expr]:
@@ -216,7 +261,10 @@ def _as_one(node: Einsum, places: Sequence[int]) -> Factor:
 
 def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
     """What may stand in the place of a matrix or a vector."""
-    if any(child.ndim > 2 for child in node.children):
+    if isinstance(node, Apply):
+        found = determinant_by_logarithms(node.children[0]) if node.function.name == "det" else None
+        yield from [found] if found is not None else []
+    elif any(child.ndim > 2 for child in node.children):
         if is_contraction(node):
             outer = [place for place, x in enumerate(node.operands) if is_sum_of_outer(x, node.operands)]
             yield from (construct.add(with_each(node, place, node.operands[place].children)) for place in outer)

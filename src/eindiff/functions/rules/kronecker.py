@@ -11,8 +11,9 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Constant, Expr, Variable, is_contraction
 from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
-from eindiff.functions.elementwise import power
-from eindiff.functions.matrices import det, inv, logabsdet, logdet
+from eindiff.functions.elementwise import exp, power
+from eindiff.functions.matrices import det, inv, logabsdet, logdet, signdet
+from eindiff.functions.reductions import prod
 
 
 def _factors(a: Expr) -> tuple[Expr, list[Expr]] | None:
@@ -74,6 +75,21 @@ def determinant_of_kronecker_product(a: Expr) -> Expr | None:
             return None
         result = result * power(det(matrix), whole // size)
     return None if found is None else result
+
+
+def determinant_by_logarithms(a: Expr) -> Expr | None:
+    """The same of a multiple of such, for sizes that are not known, by signs and logarithms: powers may be too large
+    where their product is not. Its derivatives have logarithms of 0 where a factor is singular: a form for programs."""
+    coefficient, factors, output, _ = construct.parts(a)
+    found = _factors(factors[0][0]) if [sorted(own) for _, own in factors] == [sorted({*output})] else None
+    if found is None:
+        return None
+    matrices = [construct.scale(coefficient, found[1][0]), *found[1][1:]]
+    result = exp(_sum_of_logarithms(logabsdet, matrices))
+    for k, matrix in enumerate(matrices):
+        beside = [x.shape[0] for other, x in enumerate(matrices) if other != k]
+        result = result * prod(signdet(matrix) * construct.filled(1, (sz.product(beside),)))
+    return result
 
 
 @rule("logdet")

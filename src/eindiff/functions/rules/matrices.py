@@ -15,7 +15,7 @@ from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import exp, power
 from eindiff.functions.frechet import expm, frechet_function
-from eindiff.functions.matrices import det, inv, logabsdet, logdet
+from eindiff.functions.matrices import det, inv, logabsdet, logdet, signdet
 from eindiff.functions.multilinear import tr
 from eindiff.functions.reductions import prod
 from eindiff.functions.rules.shapes import is_apply
@@ -232,6 +232,13 @@ def log_absolute_determinant_of(a: Expr) -> Expr | None:
         return construct.add([scale(count, logabsdet(x)) for x, count in Counter(map(_untransposed, chain)).items()])
     node = _untransposed(a)
     return None if node is a else logabsdet(node)
+
+
+@rule("signdet")
+def sign_of_determinant_of(a: Expr) -> Expr | None:
+    """signdet(inv(A)) = signdet(A), signdet(A') = signdet(A). Smaller arguments."""
+    node = a.args[0] if is_apply(a, "inv") else _untransposed(a)
+    return None if node is a else signdet(node)
 
 
 @rule("logdet")

@@ -1,7 +1,7 @@
 """NumPy, with SciPy for special functions. Large arrays are changed in place."""
 
 from eindiff.core.leaves import BANDS
-from eindiff.program.backends.backend import Backend, Spelling, Word
+from eindiff.program.backends.backend import Backend, Spelling, Word, slots
 from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.backends.words import EAGER, EAGER_FUNCTIONS, FUNCTIONS, NUMPY, diagonal, solve
@@ -9,6 +9,8 @@ from eindiff.program.operations import ARITHMETIC, Op, Operation
 
 
 def _solve(x: Operation, s: Spelling) -> str:
+    if len(x.operands) > 2:
+        return f"solved_by_diagonals({slots(x)})"
     if x.parameters[0] in BANDS:
         return f"{x.parameters[0]}_solve({{0}}, {{1}})"
     return solve(x, "np.linalg.solve({0}, {1})", "solve_triangular({{0}}, {{1}}, lower={})")

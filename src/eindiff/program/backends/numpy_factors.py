@@ -78,10 +78,15 @@ def tridiagonal_product(A, B):
     "tridiagonal_solve": '''
 def tridiagonal_solve(A, b):
     """The solution of a system of equations with a tridiagonal matrix."""
+    return solved_by_diagonals(A.diagonal(-1), A.diagonal(), A.diagonal(1), b)
+''',
+    "solved_by_diagonals": '''
+def solved_by_diagonals(below, diagonal, above, b):
+    """The solution of a system of equations with a tridiagonal matrix, of which the diagonals are given."""
     if not b.size:  # LAPACK writes to a first column in any case
         return np.array(b)
-    gtsv = linalg.lapack.sgtsv if A.dtype == np.float32 else linalg.lapack.dgtsv
-    *_, x, failed = gtsv(A.diagonal(-1), A.diagonal(), A.diagonal(1), b)
+    gtsv = linalg.lapack.sgtsv if diagonal.dtype == np.float32 else linalg.lapack.dgtsv
+    *_, x, failed = gtsv(below, diagonal, above, b)
     if failed:
         raise np.linalg.LinAlgError("Singular matrix")
     return x
@@ -134,6 +139,15 @@ def band_pivots(A, width=None):
     factors, places, _ = gbtrf(in_rows(A, below, above + below), below, above)
     pivots = factors[above + below]
     return np.where(places == np.arange(len(A)), pivots, -pivots)
+''',
+    "pivots_by_diagonals": '''
+def pivots_by_diagonals(below, diagonal, above):
+    """The same of a tridiagonal matrix of which the diagonals are given."""
+    if len(diagonal) < 2:
+        return np.array(diagonal)
+    gttrf = linalg.lapack.sgttrf if diagonal.dtype == np.float32 else linalg.lapack.dgttrf
+    _, pivots, _, _, places, _ = gttrf(below, diagonal, above)
+    return np.where(places == np.arange(1, len(diagonal) + 1), pivots, -pivots)
 ''',
     "factorize": '''
 def factorize(A, symmetric=False):

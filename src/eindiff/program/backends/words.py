@@ -356,6 +356,13 @@ def _ways(kind: str) -> str:
     return f"{multiply}, lambda A, b, turned: {f'{kind}_solve' if kind else 'np.linalg.solve'}(A, b)"
 
 
+def _pivots(x: Operation, s: Spelling) -> str:
+    """The pivots of a matrix with entries near its diagonal, or of one of which three diagonals are given."""
+    if len(x.operands) > 1:
+        return f"pivots_by_diagonals({slots(x)})"
+    return f"band_pivots({{0}}{', 1' if x.parameters[1] == 'tridiagonal' else ''})"
+
+
 # What only programs that change arrays in place are made of.
 EAGER_FUNCTIONS: dict[str, Word] = {
     "finite_top": reduction("finite_top"),
@@ -365,7 +372,7 @@ EAGER_FUNCTIONS: dict[str, Word] = {
     "part_of_total": lambda x, s: f"part_of_total({x.parameters[1]}, {slots(x)})",
     "heaviside": "np.heaviside({0}, {1})",
     "well_conditioned": lambda x, s: f"conditioned({{0}}, {x.parameters[2]:.4g}, {_ways(x.parameters[1])})",
-    "band_pivots": lambda x, s: f"band_pivots({{0}}{', 1' if x.parameters[1] == 'tridiagonal' else ''})",
+    "band_pivots": _pivots,
 }
 
 

@@ -152,12 +152,11 @@ def _of_numbers(operations: Operations, x: Operation) -> tuple[Operation, list[O
 
 
 def _is_on_diagonal(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> bool:
-    """Whether it is the diagonal of an inverse, or its sum, and factors show these without the inverse."""
+    """Whether it is the diagonal of the inverse of a symmetric matrix, or its sum, which factors show without it."""
     if x.op not in ("diagonal", "trace") or len(x.operands[0].shape) != 2 or not is_call(_base(x.operands[0]), "inv"):
         return False
     inverse = _base(x.operands[0])
-    matrix = inverse.operands[0]
-    return half(operations, matrix) in TRIANGLES or (matrix in operations.symmetric and uses[inverse] == 1)
+    return inverse.operands[0] in operations.symmetric and uses[inverse] == 1
 
 
 def _base(matrix: Operation) -> Operation:
@@ -191,7 +190,7 @@ class _Factorizations:
                 done[x] = self._conjugated(x, found, done)
             elif x in self.on_diagonal:
                 matrix = _base(x.operands[0]).operands[0]
-                done[x] = self._on_diagonal(x, done[matrix], half(self.operations, matrix) in TRIANGLES)
+                done[x] = self._on_diagonal(x, done[matrix])
             elif self._is_shared(x):
                 done[x] = self._factored(x, operands)
             elif x in self.few:
@@ -231,14 +230,10 @@ class _Factorizations:
             return self.operations.make("factors", [root], ("cholesky",), shape=matrix.shape, work=sz.product((n, n)))
         return self.operations.make("factors", [matrix], (symmetric,), shape=matrix.shape, work=work, speed=LAPACK)
 
-    def _on_diagonal(self, x: Operation, matrix: Operation, is_triangle: bool) -> Operation:
-        """The diagonal of the inverse of a triangle, or of a symmetric matrix, or the sum of that."""
+    def _on_diagonal(self, x: Operation, matrix: Operation) -> Operation:
+        """The diagonal of the inverse of a symmetric matrix, or the sum of that."""
         n = matrix.shape[0]
-        if is_triangle:
-            entries = self.operations.make("diagonal", [matrix], ("ii->i",), shape=(n,))
-            made = self.operations.power(entries, -1)
-        else:
-            made = self._of_factors(self._factors(matrix, True), "inverse_diagonal", (n,))
+        made = self._of_factors(self._factors(matrix, True), "inverse_diagonal", (n,))
         return self.operations.make("sum", [made], shape=(), work=n) if x.op == "trace" else made
 
     def _conjugated(self, x: Operation, found: _Conjugate, done: Mapping[Operation, Operation]) -> Operation:

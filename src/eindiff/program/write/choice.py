@@ -21,12 +21,14 @@ from eindiff.planning.equal_parts import with_equal_parts
 from eindiff.planning.factoring import distribute, factor
 from eindiff.planning.off_diagonals import without_diagonals
 from eindiff.planning.offsets import without_offsets
+from eindiff.planning.parts import with_parts_first
 from eindiff.planning.simplify import with_one_orientation
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
 from eindiff.program.costs import Costs
 from eindiff.program.lower.common_products import share_products
 from eindiff.program.lower.cuts import cut_first, cut_last
+from eindiff.program.lower.diagonals import by_diagonals
 from eindiff.program.lower.factorizations import factorize
 from eindiff.program.lower.for_compilers import for_compilers
 from eindiff.program.lower.logistic_densities import with_densities
@@ -62,6 +64,7 @@ class Choice:
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in found]
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
         exprs = with_thin_products(parts_apart(without_diagonals(centered(exprs))), costs.evaluate)
+        exprs = with_parts_first(exprs, costs.evaluate)
         self.form: Form = tuple(whole_chains(with_one_orientation(exprs), squares=True))
         self.nodes = len(topological(self.form))
         balanced = balances(self.form)  # other forms of these alone are looked at: that takes long
@@ -138,6 +141,7 @@ class Choice:
         found = tidy(operations, lowering.run(form, self.stacks, [form[place] for place in self.balanced]))
         if not target.functional:
             found = cut_last(operations, cut_first(operations, found, self.costs), self.costs)
+            found = by_diagonals(operations, found, self.costs)
             found = with_sums_of_exponentials(operations, found, self.costs)
             found = share_products(operations, turn_products(operations, found), self.costs)
             found = with_softmaxes(operations, found, self.costs)
