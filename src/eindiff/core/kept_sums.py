@@ -55,10 +55,11 @@ def _without_vectors(node: Add) -> tuple[Add, list[tuple[Expr, int]]]:
     terms = [(own, list(factors), output, sizes) for own, factors, output, sizes in map(parts, node.terms)]
     full = next(k for k, term in enumerate(node.terms) if _is_full(term))
     taken = []
-    for x, (label, *more) in parts(node.terms[full])[1]:
-        if more or label not in terms[full][2]:
+    axes = terms[full][2]
+    for x, labels in parts(node.terms[full])[1]:
+        if len(labels) != 1 or labels[0] not in axes:
             continue
-        axis = terms[full][2].index(label)
+        axis = axes.index(labels[0])
         if all((x, (output[axis],)) in factors for _, factors, output, _ in terms):
             taken.append((x, axis))
             for _, factors, output, _ in terms:
