@@ -13,6 +13,8 @@ VALUES = {"A": np.eye(4) + E, "B": np.diag([1.0, 2, 4, 0.5]), "x": np.arange(4.0
 VALUES["c"] = np.array(2.0**-70)
 T, R, PLACES = ed.matrix("T", 6, 4), ed.matrix("R", 4, 4), np.array([2, 0, 3, 1])
 VALUES |= {"T": np.vstack([np.ones((2, 4)), VALUES["A"]]), "R": VALUES["A"][np.argsort(PLACES)]}
+s, G, SCALES = ed.vector("s", 4), ed.matrix("G", 4, 4), np.diag(VALUES["B"])
+VALUES |= {"s": SCALES, "G": VALUES["A"] / SCALES[:, None]}
 
 CASES = {
     "a residual": (ed.sum((x - A @ x) ** 2), 2 * E.T @ E),
@@ -21,6 +23,10 @@ CASES = {
     "a small addition": (ed.sum((x - A @ x) ** 2) + c * x @ x, 2 * E.T @ E + 2 * VALUES["c"] * np.eye(4)),
     "a part": (ed.sum((x - T[2:] @ x) ** 2), 2 * E.T @ E),
     "rows": (ed.sum((x - R[PLACES] @ x) ** 2), 2 * E.T @ E),
+    "scaled rows": (ed.sum((x - s * (G @ x)) ** 2), 2 * E.T @ E),
+    "rows scaled by numbers": (ed.sum((x - SCALES * (G @ x)) ** 2), 2 * E.T @ E),
+    "rows scaled twice": (ed.sum((s * x - s * (s * (G @ x))) ** 2), 2 * E.T @ np.diag(SCALES**2) @ E),
+    "a function of scaled rows": (ed.sum(ed.cosh(x - s * (G @ x))), E.T @ E),
     "products": (ed.sum((B @ (A @ x) - B @ x) ** 2), 2 * E.T @ VALUES["B"] ** 2 @ E),
 }
 

@@ -255,7 +255,7 @@ class Network:
             others = [*self.factors[:index], *self.factors[index + 1 :]]
             if node.has_delta and (whole := Add.keep(node, labels, others, self.summed)) is not None:
                 self.coefficient = times(self.coefficient, whole[0])
-                self.exchange({index: whole[1:]})
+                self.factors[index : index + 1] = whole[1]
                 self._absorb_products()
                 return self._distribute()
             if self.summed and not others:

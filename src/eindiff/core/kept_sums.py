@@ -2,7 +2,8 @@
 
 Multiplied out, `(I - A)' (I - A)` would be `I - A - A' + A'A`: where A is nearly I, no digit of that is right. With
 vectors and numbers such sums are multiplied out, `(I - A) x = x - A x`, and so are those of diagonal matrices and outer
-products, which are never formed. Of two sums of diagonal matrices the entries are multiplied.
+products, which are never formed. Of two sums of diagonal matrices the entries are multiplied. Vectors that scale a sum
+along an axis stay beside it.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ SWAP = (1, 0)
 
 def _keep(
     node: Add, labels: Labels, others: Sequence[Factor], summed: set[int]
-) -> tuple[Number, Expr, Labels] | None:  # fmt: skip
-    """A sum of diagonal and full terms, beside others, as a multiple of an operand that is computed
-    before it is multiplied, one for it, all its multiples and its transpose. None if it is multiplied out.
+) -> tuple[Number, list[Factor]] | None:  # fmt: skip
+    """A sum of diagonal and full terms, beside others, as a multiple of an operand that is computed before it is
+    multiplied, one for it, all its multiples and its transpose, scaled by vectors. None if it is multiplied out.
 
     Beside a sum of diagonal matrices, or of vectors, one of diagonal matrices is that of the sum of their entries.
     """
     if _is_diagonal(node) and any(isinstance(x, Add) and (x.ndim == 1 or _is_diagonal(x)) for x, _ in others):
-        return 1, _of_entries(node), labels
+        return 1, [(_of_entries(node), labels)]
     if not _is_multiplied(labels, others, summed) or not _is_diagonal_and_full(node):
         return None
-    factor, kept, order = _multiple(node)
-    return factor, kept, tuple([labels[axis] for axis in order])
+    bare, vectors = _without_vectors(node)
+    factor, kept, order = _multiple(bare)
+    scales = [(x, (labels[axis],)) for x, axis in vectors]
+    return factor, [(kept, tuple([labels[axis] for axis in order])), *scales]
 
 
 Add.keep = _keep
@@ -45,6 +48,27 @@ def _of_entries(node: Add) -> Expr:
     sizes = dict(enumerate(node.shape))
     own, inside, at, sizes = parts(Add.make([einsum(1, [(x, (0, 0))], (0,), sizes) for x in node.terms]))
     return product(own, inside, at + at, sizes)
+
+
+def _without_vectors(node: Add) -> tuple[Add, list[tuple[Expr, int]]]:
+    """A sum without the vectors that scale all its terms along an axis, and these: `D - D² A` is `D (I - D A)`."""
+    terms = [(own, list(factors), output, sizes) for own, factors, output, sizes in map(parts, node.terms)]
+    full = next(k for k, term in enumerate(node.terms) if _is_full(term))
+    taken = []
+    axes = terms[full][2]
+    for x, labels in parts(node.terms[full])[1]:
+        if len(labels) != 1 or labels[0] not in axes:
+            continue
+        axis = axes.index(labels[0])
+        if all((x, (output[axis],)) in factors for _, factors, output, _ in terms):
+            taken.append((x, axis))
+            for _, factors, output, _ in terms:
+                factors.remove((x, (output[axis],)))
+    if not taken:
+        return node, []
+    bare = Add.make([einsum(own, factors, output, sizes, inline=False) for own, factors, output, sizes in terms])
+    assert isinstance(bare, Add)
+    return bare, taken
 
 
 def _multiple(node: Add) -> tuple[Number, Expr, Labels]:
@@ -60,12 +84,13 @@ def _multiple(node: Add) -> tuple[Number, Expr, Labels]:
 
 
 def _is_multiplied(labels: Labels, others: Sequence[Factor], summed: set[int]) -> bool:
-    """Whether a factor is multiplied with another such sum, or with matrices only: with a vector its terms are."""
+    """Whether a factor is multiplied with another such sum, with matrices only, or scaled: summed over with a vector
+    its terms are multiplied."""
     matrices = [(x, own) for x, own in others if len(own) > 1]
     if any(_is_sum(x) for x, own in matrices if summed.intersection(labels, own)):
         return True
     if not matrices:
-        return False
+        return bool(others) and summed.isdisjoint(labels)
     if any(set(labels) <= set(own) for _, own in matrices):
         return True
     inside = summed.intersection(labels)

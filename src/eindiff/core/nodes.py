@@ -241,7 +241,7 @@ class Add(Expr, parts="terms"):
     _totals: dict[tuple[int, tuple[Expr, ...]], Expr | None]  # along axes, with weights, where terms cancel
     _balance: Any  # how entries on a diagonal are what others add up to, if it is not multiplied out
     make: ClassVar[Callable[[Sequence[Expr]], Expr]]  # the constructor, which `sums` installs
-    keep: ClassVar[Callable[..., tuple[Number, Expr, Labels] | None]]  # `kept_sums` installs it
+    keep: ClassVar[Callable[..., tuple[Number, list[tuple[Expr, Labels]]] | None]]  # `kept_sums` installs it
 
     @property
     def has_delta(self) -> bool:
