@@ -332,6 +332,28 @@ def test_kinks_of_all_steps_take_no_time_where_none_is_met() -> None:
         np.testing.assert_allclose(product, (after - before) / 2e-5, 1e-6, 1e-8)
 
 
+def test_the_first_call_of_a_normalized_memory_takes_work_in_proportion_to_its_steps() -> None:
+    """Written as people do in NumPy: tracing, comparing with a plain call, deriving and planning together."""
+
+    def last(w: Any, u: Any, xs: Any) -> Any:
+        h, c = np.zeros(4), np.zeros(4)
+        for x in xs:
+            z = w @ h + u @ x
+            z = (z - np.mean(z)) / np.sqrt(np.var(z) + 1e-5)
+            c = c / (1 + np.exp(-z[:4])) + np.tanh(z[4:8]) / (1 + np.exp(-z[8:12]))
+            h = np.tanh((c - np.mean(c)) / np.sqrt(np.var(c) + 1e-5)) / (1 + np.exp(-z[12:]))
+        return np.sum(h**2)
+
+    rng = np.random.default_rng(1)
+    w, u, xs = rng.normal(size=(16, 4)), rng.normal(size=(16, 3)), rng.normal(size=(12, 3))
+    ed.gradient(last, (0, 1))(w, u, xs[:2])  # what is imported at the first call of all
+    work = [calls(lambda: ed.gradient(last, (0, 1))(w, u, xs[:steps])) for steps in (6, 12)]  # noqa: B023
+    assert work[1] <= 2.1 * work[0] and work[1] <= 2_180_000  # 2,142,000
+    slope = ed.gradient(last, (0, 1))(w, u, xs)
+    along = [last(w + step, u, xs) for step in (-1e-6, 1e-6)]
+    np.testing.assert_allclose(np.sum(slope[0]), (along[1] - along[0]) / 2e-6, 1e-5, 1e-8)
+
+
 def test_parts_of_what_steps_add_to_are_cut_once() -> None:
     """Positions and momenta of a pendulum of springs: each step adds to both, so that parts were found on all paths."""
 

@@ -341,10 +341,7 @@ class _Interpreter:
             return None
         norms = []
         for part in found:
-            for node in topological([part.y]):
-                if node not in self.values and not is_index_map(node):
-                    self.values[node] = self.value(node)
-            norms.append(_norm(self.values[part.y], tuple(range(part.y.ndim - part.summed, part.y.ndim))))
+            norms.append(_norm(self.found(part.y), tuple(range(part.y.ndim - part.summed, part.y.ndim))))
         return np.asarray(np.hypot.reduce(np.stack(norms)))
 
     def _with_maps(

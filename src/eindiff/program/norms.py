@@ -139,11 +139,14 @@ def units(factors: Sequence[Factor], counted: Counted | None = None) -> tuple[in
     for i, (node, labels) in enumerate(factors):
         if not is_root(node) or (power := -power_of_root(node)) < 0 or len(factors) < 3:
             continue
-        if (found := squares(node.args[0])) is None:
+        fitting = [
+            j for j, (x, theirs) in enumerate(factors)
+            if j != i and not is_index_map(x) and is_one_in_other(labels, theirs)
+        ]  # fmt: skip
+        if not fitting or (found := squares(node.args[0])) is None:
             continue
         within = sum([_factors_of(part.y, counted) for part in found], Counter())
-        common = [0 if is_index_map(x) else (_factors_of(x, counted) & within).total() for x, _ in factors]
-        fitting = [j for j, (_, theirs) in enumerate(factors) if j != i and is_one_in_other(labels, theirs)]
+        common = {j: (_factors_of(factors[j][0], counted) & within).total() for j in fitting}
         multiples = sorted([j for j in fitting if common[j]], key=lambda j: -common[j])
         if places := multiples[: power if len(multiples) > power else power - 1]:
             return i, sorted(places)

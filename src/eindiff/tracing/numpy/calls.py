@@ -99,7 +99,7 @@ def _particular(ufunc: np.ufunc, inputs: Any, target: TracedArray | None, keywor
 
 
 def _is_empty(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and not x.size
+    return isinstance(x, np.ndarray) and 0 in x.shape
 
 
 def _modf(x: TracedArray) -> tuple[Any, Any]:
