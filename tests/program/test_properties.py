@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+import oracles  # noqa: F401 (double precision)
 from eindiff.functions.matrices import logabsdet
 from eindiff.program.check import random_point
 
