@@ -271,14 +271,19 @@ def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
     elif isinstance(node, Add):
         yield from _joined(node)
     elif is_contraction(node):
-        for place, operand in enumerate(node.operands):
-            if isinstance(operand, Add):
-                terms = with_each(node, place, operand.terms)
-                if _is_better_alone(node, operand, terms, evaluate):
-                    yield construct.add(terms)
-        if len(node.operands) > 2 and any(x.ndim == 1 for x in node.operands):
-            changed = _multiplied(node, _is_matrix_sum, evaluate)
-            yield from [changed] if changed is not node else []
+        yield from _multiplied_out(node, evaluate)
+
+
+def _multiplied_out(node: Einsum, evaluate: Evaluate) -> Iterator[Expr]:
+    """A product with one of its sums multiplied out, and with all of its sums of matrices beside vectors."""
+    for place, operand in enumerate(node.operands):
+        if isinstance(operand, Add):
+            terms = with_each(node, place, operand.terms)
+            if _is_better_alone(node, operand, terms, evaluate):
+                yield construct.add(terms)
+    if len(node.operands) > 2 and any(x.ndim == 1 for x in node.operands):
+        changed = _multiplied(node, _is_matrix_sum, evaluate)
+        yield from [changed] if changed is not node else []
 
 
 def _is_matrix_sum(x: Expr) -> bool:

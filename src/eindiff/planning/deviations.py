@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from typing import NamedTuple
 
 from eindiff.core import construct
@@ -37,7 +37,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.planning.degrees import may_be_within
 
 ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
-MOST_FACTORS = 300  # of all terms of a total on the way, until it is multiplied out
+MOST_IN_TOTAL = 300  # of all terms of a total on the way, until it is multiplied out
 MOST_IN_TOTAL = 100  # of an expression whose total along an axis is looked at
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
@@ -361,34 +361,46 @@ def _total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
 
 
 def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
-    if not is_small([node]):
+    means = [term for term in node.terms if _same_along(term, axis)]
+    if not is_small([node]) or not _is_made_of(weights, means):
         return None
     order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
-    left = tuple([label for label in order if label != axis])
+    left = order[:axis] + order[axis + 1 :]
     beside: list[Factor] = [(x, (axis,)) for x in weights]
-    means = [term for term in node.terms if _same_along(term, axis)]
-    if not _is_made_of(weights, means):
-        return None
     varying = [term for term in node.terms if not _same_along(term, axis)]
     totals = {term: construct.einsum(1, [(term, order), *beside], left, sizes, inline=False) for term in node.terms}
-    size, zero = node.shape[axis], construct.filled(0, tuple([node.shape[label] for label in left]))
-    if means and not plus_terms({}, [x for whole in totals.values() for x in flat_terms(whole, size, deep=False)]):
-        return zero  # as written: most cancel so, however large they are
-    if means and not may_be_within(varying, means):
-        return None
-    found: Terms = {}  # of the total of terms that are not the same along the axis
-    for term in varying:
-        terms = flat_terms(totals[term], size)
+    size, zero = node.shape[axis], construct.filled(0, node.shape[:axis] + node.shape[axis + 1 :])
+    if means:
+        if not plus_terms({}, [x for whole in totals.values() for x in flat_terms(whole, size, deep=False)]):
+            return zero  # as written: most cancel so, however large they are
+        if not may_be_within(varying, means):
+            return None
+    found = _total_of([totals[term] for term in varying], size, alone=not means)
+    return None if found is None else _with_means(found, [totals[mean] for mean in means], size, zero)
+
+
+def _total_of(varying: Sequence[Expr], size: Size, alone: bool) -> Terms | None:
+    """The total of terms that vary, from their totals; None if that of one is not known, or they are alone and left."""
+    found: Terms = {}
+    for total in varying:
+        terms = flat_terms(total, size)
         found = plus_terms(found, terms)
-        if _is_open(terms) or (found and not means):
-            return None  # not even of one term, and they are multiples of deviations one by one
+        if _is_open(terms) or (found and alone):
+            return None
+    return found
+
+
+def _with_means(found: Terms, means: Sequence[Expr], size: Size, zero: Expr) -> Expr | None:
+    """What is left of a total with those of means, of which some cancel it; None if none do."""
     rest: list[Expr] = []
     everything = found
-    for piece in (piece for mean in means for piece in terms_of(totals[mean], deep=False)):
+    for piece in chain.from_iterable(terms_of(mean, deep=False) for mean in means):
         terms = flat_terms(piece, size)
         less, everything = plus_terms(found, terms), plus_terms(everything, terms)
         found, rest = (less, rest) if len(less) < len(found) else (found, [*rest, piece])
-    return zero if not everything else construct.add([zero, *rest]) if not found else None
+    if not everything:
+        return zero
+    return None if found else construct.add([zero, *rest])
 
 
 def _is_made_of(weights: tuple[Expr, ...], means: Sequence[Expr]) -> bool:
@@ -465,7 +477,7 @@ def terms_of(expr: Expr, deep: bool) -> list[Expr]:
         term = waiting.pop()
         coefficient, factors, output, sizes = construct.parts(term)
         sums = [k for k, (x, _) in enumerate(factors) if isinstance(x, Add) or (deep and _has_sum(x))]
-        if not sums or made > MOST_FACTORS:
+        if not sums or made > MOST_IN_TOTAL:
             done.append(term)
             continue
         x, labels = factors[sums[0]]

@@ -16,20 +16,24 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, is_contraction, is_kept, plain, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate, Size
+from eindiff.planning import tuning
 
-FEWER = 2  # times as many entries has what is not made as a whole
+
+def _small_parts(nodes: Sequence[Expr], evaluate: Evaluate) -> dict[Expr, float]:
+    """The index maps that read few of all entries, and which share of these."""
+    maps: list[Expr] = [x for x in nodes if isinstance(x, Constant) and isinstance(x.value, IndexMap)]
+    shares = {x: prod(map(evaluate, x.shape[1:])) / max(1, evaluate(x.shape[0])) for x in maps}
+    return {x: share for x, share in shares.items() if tuning.FEWER * share <= 1}
 
 
 def with_parts_first(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
     """Outputs with parts taken inside of sums and functions over products, of which nothing needs more."""
     nodes = topological(outputs)
-    maps: list[Expr] = [x for x in nodes if isinstance(x, Constant) and isinstance(x.value, IndexMap)]
-    shares = {x: prod(map(evaluate, x.shape[1:])) / max(1, evaluate(x.shape[0])) for x in maps}
-    small = {x: share for x, share in shares.items() if FEWER * share <= 1}
+    small = _small_parts(nodes, evaluate)
     if not small:
         return [*outputs]
     read = _shares_read(nodes, outputs, small)
-    partly = {x for x in _over_products(nodes) if isinstance(x, Add | Map) and FEWER * read[x] <= 1}
+    partly = {x for x in _over_products(nodes) if isinstance(x, Add | Map) and tuning.FEWER * read[x] <= 1}
 
     def inside(node: Expr) -> Expr:
         if isinstance(node, Einsum) and node.is_product:

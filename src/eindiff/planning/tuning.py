@@ -160,3 +160,4 @@ PATTERNS_LIMIT = 30  # patterns of a derivative that are compared with each othe
 # Rows up to which a single matrix is treated like a stack: by products, and with the threads of one library only.
 SMALL_MATRIX = 64
 MANY_MATRICES = 50  # matrices of a stack for which a loop in Python over their rows pays
+FEWER = 2  # times as many entries has what is not made as a whole

@@ -129,6 +129,14 @@ def _is_mirrored(labels: Labels, images: Labels, mirror: dict[int, int]) -> bool
     return all(mirror.setdefault(a, b) == b for a, b in zip(labels, images, strict=True))
 
 
+def _fitting(factors: Sequence[Factor], i: int) -> list[int]:
+    """The places of the factors with all labels of one of them, or only some of these."""
+    return [
+        j for j, (x, labels) in enumerate(factors)
+        if j != i and not is_index_map(x) and is_one_in_other(factors[i][1], labels)
+    ]  # fmt: skip
+
+
 def units(factors: Sequence[Factor], counted: Counted | None = None) -> tuple[int, list[int]] | None:
     """Where in a product a power of a norm stands beside what it is the norm of, or a multiple: the places of both.
 
@@ -136,13 +144,10 @@ def units(factors: Sequence[Factor], counted: Counted | None = None) -> tuple[in
     remembered there, for products of the same program.
     """
     counted = {} if counted is None else counted
-    for i, (node, labels) in enumerate(factors):
+    for i, (node, _) in enumerate(factors):
         if not is_root(node) or (power := -power_of_root(node)) < 0 or len(factors) < 3:
             continue
-        fitting = [
-            j for j, (x, theirs) in enumerate(factors)
-            if j != i and not is_index_map(x) and is_one_in_other(labels, theirs)
-        ]  # fmt: skip
+        fitting = _fitting(factors, i)
         if not fitting or (found := squares(node.args[0])) is None:
             continue
         within = sum([_factors_of(part.y, counted) for part in found], Counter())

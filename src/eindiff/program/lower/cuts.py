@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from eindiff.core.nodes import Number
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions.table import TABLE
+from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.indexing import WHOLE
 from eindiff.program.operations import (
@@ -26,7 +27,6 @@ from eindiff.program.operations import (
 )
 
 _OF_ENTRIES = ("sqrt", "equal", "where_greater", "where_at_least", "clipped")  # functions without rows
-FEWER = 2  # times as many entries has what is not made as a whole
 
 
 def cut_first(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
@@ -120,7 +120,7 @@ class Cutting:
                 inner = self.inside(x.operands[0], part.along(-3 - part.axis))
                 return inner if inner is None or len(inner.shape) < 2 else self.operations.transpose(inner)
         entries, whole = self.costs.entries(part.shape(x.shape)), self.costs.entries(x.shape)
-        if x not in self.once or FEWER * entries > whole:
+        if x not in self.once or tuning.FEWER * entries > whole:
             return None
         if x.op in ("matmul", "structured_product"):
             return self._of_product(x, part)
