@@ -11,7 +11,7 @@ import numpy as np
 
 import eindiff as ed
 from eindiff.core.nodes import Expr
-from eindiff.functions.matrices import logabsdet
+from eindiff.functions.matrices import logabsdet, signdet
 from fuzz import oracle
 from fuzz.jets import Array, Jet, Kink, moving
 
@@ -29,12 +29,13 @@ SPECTRAL: dict[str, tuple[Callable[[Expr], Expr], Callable[[Any], Jet]]] = {
 EINDIFF = SimpleNamespace(
     **{name: getattr(ed, name) for name in ed.__all__},
     spectral=lambda a, name: ed.sum(SPECTRAL[name][0](ed.eigvals(a))),
-    logabsdet=logabsdet,
-)
+    logabsdet=logabsdet, signdet=signdet,
+)  # fmt: skip
 ORACLE = SimpleNamespace(
     **vars(oracle.library),
     spectral=lambda a, name: SPECTRAL[name][1](a),
     logabsdet=lambda a: oracle.library.log(oracle.library.abs(oracle.library.det(a))),
+    signdet=lambda a: oracle.library.sign(oracle.library.det(a)),
 )
 
 

@@ -64,11 +64,10 @@ def _without_vectors(node: Add) -> tuple[Add, list[tuple[Expr, int]]]:
             taken.append((x, axis))
             for _, factors, output, _ in terms:
                 factors.remove((x, (output[axis],)))
-    if not taken:
+    if not taken or node.ndim != 2:
         return node, []
     bare = Add.make([einsum(own, factors, output, sizes, inline=False) for own, factors, output, sizes in terms])
-    assert isinstance(bare, Add)
-    return bare, taken
+    return (bare, taken) if isinstance(bare, Add) and _is_diagonal_and_full(bare) else (node, [])
 
 
 def _multiple(node: Add) -> tuple[Number, Expr, Labels]:

@@ -151,7 +151,8 @@ PROGRAMS = (
     "ed.inv(M + M @ ed.outer(V, W))", "ed.inv(M @ ed.expm(M) - M.T @ ed.expm(M)) @ V", "ed.inv(p @ M + p @ M.T) * S",
     "ed.logdet(ed.inv(M) @ p @ ed.inv(M.T))", "ed.logdet(q @ M @ p @ M.T @ q.T)", "ed.det(q @ M @ M @ q.T)",
     "ed.logabsdet(ed.kron(M, M.T))", "ed.logabsdet(ed.inv(M) @ M.T @ p)", "ed.logabsdet(q @ M @ q.T)",
-    "ed.logabsdet(-3 * M)", "ed.logdet(3 * ed.diag(ed.exp(V)) @ p)",
+    "ed.logabsdet(-3 * M)", "ed.signdet(ed.inv(M)) * V", "ed.signdet(M.T @ p) * W",
+    "ed.logdet(3 * ed.diag(ed.exp(V)) @ p)",
     "ed.det(q @ M @ q.T + ed.eye(N))", "ed.logdet(q.T @ ed.diag(ed.exp(V)) @ q + ed.eye(N))",
 )  # fmt: skip
 AROUND = (
@@ -236,7 +237,7 @@ NUMPY = SimpleNamespace(
     erf=scipy.special.erf, sigmoid=scipy.special.expit, softplus=lambda x: np.logaddexp(0, x), simplify=lambda x: x,
     relu=lambda x: np.maximum(x, 0), step=lambda x: np.heaviside(x, 0.0),
     inv=lambda a: np.linalg.inv(_solvable(a)), det=lambda a: np.asarray(np.linalg.det(a)), logdet=_logdet,
-    logabsdet=_logabsdet,
+    logabsdet=_logabsdet, signdet=lambda a: np.asarray(np.linalg.slogdet(_solvable(a))[0]),
     chol=lambda a: np.linalg.cholesky(_symmetric(a)), expm=_expm, logm=lambda a: scipy.linalg.logm(a).real,
     sqrtm=scipy.linalg.sqrtm, eigvals=lambda a: np.linalg.eigvalsh(_symmetric(a)),
     eigvecs=lambda a: np.linalg.eigh(_symmetric(a))[1],

@@ -135,10 +135,14 @@ class Cutting:
         if len(left.shape) > 2 or len(right.shape) > 2:
             return None
         if len(right.shape) == 2 and part.axis == -1:
-            right = self._of_operand(right, right.shape, part)
+            right = self._spread_part(right, part)
         else:
-            left = self._of_operand(left, left.shape, part if len(left.shape) == 2 == len(x.shape) else part.along(-2))
+            left = self._spread_part(left, part if len(left.shape) == 2 == len(x.shape) else part.along(-2))
         return self.operations.matmul(left, right)
+
+    def _spread_part(self, y: Operation, part: AxisPart) -> Operation:
+        """The part of an operand with all of its axes."""
+        return spread(self.operations, self._of_operand(y, y.shape, part), part.shape(y.shape))
 
     def _of_operand(self, y: Operation, whole: Shape, part: AxisPart) -> Operation:
         """The part of what is spread to a shape."""
