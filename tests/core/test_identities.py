@@ -22,6 +22,11 @@ I = ed.eye("n")
 
 PAIRS = {
     "w'r = r'w": (w @ r, r @ w),
+    "D(I - A) = D - DA": (ed.diag(w) @ (I - A), ed.diag(w) - ed.diag(w) @ A),
+    "c(I - A) = cI - cA": (c * (I - A), c * I - c * A),
+    "(I - A) .* wr' = diag(w*r) - DAD": ((I - A) * ed.outer(w, r), ed.diag(w * r) - ed.diag(w) @ A @ ed.diag(r)),
+    "B(D(I - A)) = (BD)(I - A)": (B @ (ed.diag(w) @ (I - A)), (B @ ed.diag(w)) @ (I - A)),
+    "B(wDA - D) = B(wA - I)D": (B @ (ed.diag(w) @ A @ ed.diag(r) - ed.diag(r)), B @ (ed.diag(w) @ A - I) @ ed.diag(r)),
     "tr(AB) = tr(BA)": (ed.tr(A @ B), ed.tr(B @ A)),
     "tr(A'B) = sum(A*B)": (ed.tr(A.T @ B), ed.sum(A * B)),
     "tr(C'D) = tr(DC')": (ed.tr(C.T @ D), ed.tr(D @ C.T)),

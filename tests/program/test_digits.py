@@ -25,7 +25,7 @@ CASES = {
     "rows": (ed.sum((x - R[PLACES] @ x) ** 2), 2 * E.T @ E),
     "scaled rows": (ed.sum((x - s * (G @ x)) ** 2), 2 * E.T @ E),
     "rows scaled by numbers": (ed.sum((x - SCALES * (G @ x)) ** 2), 2 * E.T @ E),
-    "rows scaled twice": (ed.sum((s * x - s * (s * (G @ x))) ** 2), 2 * E.T @ np.diag(SCALES**2) @ E),
+    "rows scaled twice": (ed.sum((w * x - w * (s * (G @ x))) ** 2), 2 * E.T @ np.diag(VALUES["w"] ** 2) @ E),
     "a function of scaled rows": (ed.sum(ed.cosh(x - s * (G @ x))), E.T @ E),
     "products": (ed.sum((B @ (A @ x) - B @ x) ** 2), 2 * E.T @ VALUES["B"] ** 2 @ E),
 }

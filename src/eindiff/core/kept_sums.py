@@ -83,13 +83,12 @@ def _multiple(node: Add) -> tuple[Number, Expr, Labels]:
 
 
 def _is_multiplied(labels: Labels, others: Sequence[Factor], summed: set[int]) -> bool:
-    """Whether a factor is multiplied with another such sum, with matrices only, or scaled: summed over with a vector
-    its terms are multiplied."""
+    """Whether a factor is multiplied with another such sum, or with matrices only: with a vector its terms are."""
     matrices = [(x, own) for x, own in others if len(own) > 1]
     if any(_is_sum(x) for x, own in matrices if summed.intersection(labels, own)):
         return True
     if not matrices:
-        return bool(others) and summed.isdisjoint(labels)
+        return False
     if any(set(labels) <= set(own) for _, own in matrices):
         return True
     inside = summed.intersection(labels)
