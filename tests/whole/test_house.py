@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
@@ -64,3 +65,11 @@ def test_pages_name_files_that_exist(page: str) -> None:
         source = (house.PACKAGE / name).read_text(encoding="utf-8")
         for function in re.findall(r"\w+(?=`)", functions):
             assert re.search(rf"\b(def|class) {function}\b|\b{function}\b[,\n]", source), (name, function)
+
+
+def test_names_of_modules_are_given_once() -> None:
+    """A limit that has the name of another one would take its place without a word."""
+    for path in (house.ROOT / "src").rglob("*.py"):
+        targets = [y for x in ast.parse(path.read_text()).body if isinstance(x, ast.Assign) for y in x.targets]
+        names = [x.id for x in targets if isinstance(x, ast.Name)]
+        assert len(names) == len(set(names)), f"{path}: {sorted({x for x in names if names.count(x) > 1})}"

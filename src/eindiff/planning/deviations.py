@@ -37,7 +37,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.planning.degrees import may_be_within
 
 ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
-MOST_IN_TOTAL = 300  # of all terms of a total on the way, until it is multiplied out
+MOST_OPENED = 300  # of all terms of a total on the way, until it is multiplied out
 MOST_IN_TOTAL = 100  # of an expression whose total along an axis is looked at
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
@@ -477,7 +477,7 @@ def terms_of(expr: Expr, deep: bool) -> list[Expr]:
         term = waiting.pop()
         coefficient, factors, output, sizes = construct.parts(term)
         sums = [k for k, (x, _) in enumerate(factors) if isinstance(x, Add) or (deep and _has_sum(x))]
-        if not sums or made > MOST_IN_TOTAL:
+        if not sums or made > MOST_OPENED:
             done.append(term)
             continue
         x, labels = factors[sums[0]]

@@ -34,10 +34,7 @@ def cut_first(operations: Operations, outputs: Sequence[Operation], costs: Costs
     order = reachable(outputs)
     if not any(x.op == "cut" for x in order):
         return list(outputs)
-    users: dict[Operation, set[Operation | None]] = {x: {None} for x in outputs}
-    for x in order:
-        for y in x.operands:
-            users.setdefault(y, set()).add(x)
+    alone = used_once(order, outputs)
     cutting, done = Cutting(operations, costs), dict[Operation, Operation]()
     for x in order:
         operands = [done[y] for y in x.operands]
@@ -45,9 +42,18 @@ def cut_first(operations: Operations, outputs: Sequence[Operation], costs: Costs
             done[x] = spread(operations, made, x.shape)
         else:
             done[x] = with_operands(operations, x, operands)
-        if len(users[x]) == 1 and None not in users[x]:
+        if x in alone:
             cutting.once.add(done[x])
     return [done[x] for x in outputs]
+
+
+def used_once(order: Sequence[Operation], outputs: Sequence[Operation]) -> set[Operation]:
+    """The operations that one other needs, and that are no outputs."""
+    users: dict[Operation, set[Operation | None]] = {x: {None} for x in outputs}
+    for x in order:
+        for y in x.operands:
+            users.setdefault(y, set()).add(x)
+    return {x for x in order if len(users[x]) == 1 and None not in users[x]}
 
 
 def spread(operations: Operations, x: Operation, shape: Shape) -> Operation:

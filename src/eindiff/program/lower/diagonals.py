@@ -14,7 +14,7 @@ from eindiff.core.leaves import TRIANGLES
 from eindiff.core.sizes import Shape
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.lower.cuts import is_by_entries, spread
+from eindiff.program.lower.cuts import is_by_entries, spread, used_once
 from eindiff.program.lower.halves import half
 from eindiff.program.operations import Cut, Operation, Operations, is_call, reachable, with_operands
 
@@ -27,16 +27,13 @@ def by_diagonals(operations: Operations, outputs: Sequence[Operation], costs: Co
     order = reachable(outputs)
     if not any(_may_read(x) for x in order):
         return [*outputs]
-    users: dict[Operation, set[Operation | None]] = {x: {None} for x in outputs}
-    for x in order:
-        for y in x.operands:
-            users.setdefault(y, set()).add(x)
+    alone = used_once(order, outputs)
     reading, done = _Diagonals(operations, costs), dict[Operation, Operation]()
     for x in order:
         made = with_operands(operations, x, [done[y] for y in x.operands])
         found = reading.instead(made) if _may_read(made) else None
         done[x] = made if found is None else found
-        if len(users[x]) == 1 and None not in users[x]:
+        if x in alone:
             reading.once.add(done[x])
     return [done[x] for x in outputs]
 
